@@ -597,8 +597,12 @@ pub struct Editor {
 pub struct Storage {
     /// Directory of `flows.json`, `flows_cred.json` and the database.
     pub directory: PathBuf,
-    /// Earlier flow sets kept.
+    /// Earlier flow sets kept, of each runtime; 0: of an upstream none at all.
     pub history: usize,
+    /// How long they are kept.
+    pub history_age: Duration,
+    /// The most bytes of them, of each runtime.
+    pub history_bytes: u64,
     /// The secret of `flows_cred.json`; `None`: the generated one in `.config.runtime.json`.
     pub credential_secret: Option<Secret>,
 }

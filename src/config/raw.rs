@@ -416,6 +416,8 @@ pub(super) struct Editor {
 pub(super) struct Storage {
     pub(super) directory: Entry,
     pub(super) history: Entry,
+    pub(super) history_age: Entry,
+    pub(super) history_bytes: Entry,
     pub(super) credential_secret: Entry,
     pub(super) credential_secret_file: Entry,
 }

@@ -289,7 +289,9 @@ fn storage(raw: raw::Storage, source: &Source<'_>) -> Result<Storage, SpannedErr
     let secret = source.secret(raw.credential_secret, raw.credential_secret_file)?;
     Ok(Storage {
         directory: source.directory(raw.directory, "data")?,
-        history: number(raw.history, 100, 1..=100_000)?,
+        history: number(raw.history, 100, 0..=100_000)?,
+        history_age: source.duration(raw.history_age, 3650 * DAY, DAY..=36_500 * DAY)?,
+        history_bytes: source.size(raw.history_bytes, GIB, MIB..=1024 * GIB)?,
         credential_secret: secret.map(|(secret, _)| secret),
     })
 }

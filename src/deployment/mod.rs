@@ -414,14 +414,13 @@ impl Active {
         Record {
             revision: Revision {
                 rev: self.rev.clone(),
-                parent: None,
                 user: actor.user.clone(),
                 how: actor.by.clone(),
                 address: actor.address.map_or_else(String::new, |a| a.to_string()),
                 kind: kind.to_owned(),
                 at,
                 counts,
-                message: String::new(),
+                ..Revision::default()
             },
             flows: Arc::clone(&self.flows),
             credentials: Arc::clone(&self.credentials),

@@ -1,17 +1,10 @@
 //! The errors of the admin endpoints that the engine has.
 
-use crate::store;
 use std::io;
 
 /// Why an admin endpoint refuses or fails.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AdminError {
-    /// A parameter of the query is not what the endpoint takes.
-    #[error("{0}")]
-    Parameter(&'static str),
-    /// The history has no such revision.
-    #[error("the history has no such revision")]
-    NoSuchRevision,
     /// The gateway drains, so it does not wait any longer.
     #[error("the gateway is being stopped")]
     Draining,
@@ -44,9 +37,6 @@ pub(super) enum AdminError {
         /// The limit.
         limit: usize,
     },
-    /// The store failed.
-    #[error("storage: {0}")]
-    Store(#[from] store::Error),
     /// A file of the editor's cannot be read.
     #[error("the editor's files: {0}")]
     EditorFile(#[from] io::Error),

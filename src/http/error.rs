@@ -1,11 +1,12 @@
 //! Every reason to refuse a request, as facts; [`crate::http::response`] maps each to a response.
 
+use super::history::HistoryError;
 use super::path;
 use crate::audit::Unavailable;
 use crate::auth::{Lapsed, RevokeError, SignInError};
 use crate::gateway::RoutingError;
 use crate::websocket::HandshakeError;
-use crate::{deployment, upstream};
+use crate::{deployment, store, upstream};
 use std::time::Duration;
 
 /// Why an HTTP/1.1 request has no answer but that it is wrong, whatever it asks for: most often, its framing has more
@@ -157,6 +158,15 @@ pub(super) enum Error {
     /// The body is not what the endpoint takes.
     #[error("{0}")]
     Body(String),
+    /// A parameter of the query is not what the endpoint takes.
+    #[error("{0}")]
+    Parameter(&'static str),
+    /// The history has not what is asked for.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The store failed.
+    #[error("storage: {0}")]
+    Store(#[from] store::Error),
     /// What only the engine has is asked for where an upstream runs the flows.
     #[error(
         "the flows of this path run in an upstream; profiles and the history are those of flowgate's own engine"
@@ -229,13 +239,6 @@ impl From<Lapsed> for Error {
             Lapsed::Session => Self::BadToken,
             Lapsed::Permission => Self::Scope,
         }
-    }
-}
-
-#[cfg(feature = "engine")]
-impl From<crate::store::Error> for Error {
-    fn from(error: crate::store::Error) -> Self {
-        Self::Admin(error.into())
     }
 }
 

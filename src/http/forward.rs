@@ -61,6 +61,7 @@ pub(super) async fn act(
         Target::Absent if ctx.class == RouteClass::Auth => Err(Error::NotFound),
         Target::Unassigned => Err(Error::NotFound),
         Target::Admin(admin) if admin.is_of_engine() => Err(Error::NoEngine),
+        Target::History(_) => Err(Error::NoEngine),
         Target::Endpoint if websocket::is_wanted(ctx.head) => {
             Box::pin(tunnel::open(ctx, path, upstream)).await
         }

@@ -29,6 +29,7 @@ mod fragments;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod granted;
+mod history;
 mod host;
 mod host_policy;
 mod identify;
@@ -39,6 +40,7 @@ mod openapi;
 mod origin;
 mod path;
 mod pieces;
+mod query;
 mod record;
 mod redact;
 mod request_body;
@@ -283,6 +285,7 @@ async fn act(
         Target::ReplaceFlow => flows::replace(ctx, path).await,
         Target::RemoveFlow => flows::remove(ctx, path).await,
         Target::Admin(admin) => admin::act(ctx, path, admin).await,
+        Target::History(history) => history::act(ctx, path, history).await,
         Target::Comms => comms::open(ctx, None),
         Target::Endpoint => endpoint::call(ctx, path).await,
         Target::Absent | Target::Unassigned => Err(Error::NotFound),

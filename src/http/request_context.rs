@@ -316,7 +316,6 @@ impl<'a> RequestContext<'a> {
     }
 
     /// Runs what waits for files where nothing else has to wait.
-    #[cfg(feature = "engine")]
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
         task: impl FnOnce() -> T + Send + 'static,

@@ -12,7 +12,7 @@ use super::disk::Disk;
 use super::flow_files::{Before, CREDENTIALS, FLOWS, FlowFiles};
 use super::written::Written;
 use super::{Error, Record, credentials, load};
-use flows::{Credentials, Patch};
+use flows::{Credentials, Patch, Touched};
 use std::sync::Arc;
 
 /// Every so many deployments the history has a whole flow set. Our choice: 31 differences are read in milliseconds.
@@ -33,6 +33,8 @@ struct Change {
     /// The credentials file of the row; `None`: as in the row that it builds upon, or none.
     credentials: Option<Vec<u8>>,
     differences: usize,
+    /// The elements that differ from the deployment before.
+    touched: Vec<Touched>,
 }
 
 impl Disk {
@@ -77,9 +79,10 @@ impl Disk {
             base: None,
             text: &record.flows.to_json(),
             credentials: credentials.as_deref(),
+            touched: &self.touched_since_newest(record),
         };
         self.database
-            .add(&record.revision, &content, None, self.history)?;
+            .add(&record.revision, &content, None, &self.retention)?;
         Ok(())
     }
 
@@ -99,7 +102,7 @@ impl Disk {
         }
         let whole = files.flows.as_ref().map_or(usize::MAX, Vec::len);
         let is_short = patch.text.len() <= whole / LONGEST_DIFFERENCE;
-        let is_due = written.differences + 1 >= WHOLE_EVERY.min(self.history + 1);
+        let is_due = written.differences + 1 >= WHOLE_EVERY.min(self.retention.earlier + 1);
         let (patch, credentials) = if is_short && !is_due {
             let credentials = files.credentials.clone();
             (Some((written.number, patch.text)), credentials)
@@ -115,6 +118,7 @@ impl Disk {
             differences: patch.as_ref().map_or(0, |_| written.differences + 1),
             patch,
             credentials,
+            touched: Self::touched_since(written, record),
         })
     }
 
@@ -137,6 +141,7 @@ impl Disk {
             patch: None,
             credentials,
             differences: 0,
+            touched: self.touched_since_newest(record),
         })
     }
 
@@ -208,12 +213,13 @@ impl Disk {
             base,
             text,
             credentials: change.credentials.as_deref(),
+            touched: &change.touched,
         };
         let number = self.database.add(
             &record.revision,
             &content,
             Some(change.before),
-            self.history,
+            &self.retention,
         )?;
         let made = if permitted() {
             self.put_in_place(&change.files).map(|()| Some(number))

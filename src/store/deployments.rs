@@ -2,18 +2,25 @@
 
 use super::credentials;
 use super::disk::Disk;
+use super::flow_files::FlowFiles;
 use super::{Error, Revision, Store, load};
 use flows::{Credentials, FlowSet};
 
 /// The entries to be listed.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// Only those older than this revision.
+    /// Only those of this runtime.
+    pub runtime: String,
+    /// Only those older than this one: a revision, or the number of an entry.
     pub before: Option<String>,
     /// Only those of this user.
     pub user: Option<String>,
     /// Only those since then, in seconds since 1970.
     pub since: u64,
+    /// Only those that touched the element of this id.
+    pub node: Option<String>,
+    /// Only those that touched an element of this flow.
+    pub flow: Option<String>,
     /// The most entries.
     pub limit: usize,
 }
@@ -37,22 +44,23 @@ impl Past {
 }
 
 impl Store {
-    /// Entries of the history, newest first; `None`: it has no revision `before`.
+    /// Entries of the history, newest first; `None`: it has no entry `before`.
     pub async fn page(&self, page: Page) -> Result<Option<Vec<Revision>>, Error> {
         self.owner.ask(move |disk| disk.page(&page)).await
     }
 
-    /// One entry of the history; `None`: it has no such revision.
-    pub async fn entry(&self, rev: &str) -> Result<Option<Revision>, Error> {
-        let rev = rev.to_owned();
-        let entry = move |disk: &mut Disk| disk.database.entry(&rev, disk.history);
-        Ok(self.owner.ask(entry).await?.map(|(_, revision)| revision))
+    /// One entry of a runtime's history; `None`: it has no such revision.
+    pub async fn entry(&self, runtime: &str, rev: &str) -> Result<Option<Revision>, Error> {
+        let (runtime, rev) = (runtime.to_owned(), rev.to_owned());
+        self.owner
+            .ask(move |disk| disk.database.entry(&runtime, &rev))
+            .await
     }
 
-    /// The flow set of one entry; `None`: the history has no such revision.
-    pub async fn past(&self, rev: &str) -> Result<Option<Past>, Error> {
-        let rev = rev.to_owned();
-        self.owner.ask(move |disk| disk.past(&rev)).await
+    /// The flow set of one entry; `None`: the runtime's history has no such revision.
+    pub async fn past(&self, runtime: &str, rev: &str) -> Result<Option<Past>, Error> {
+        let (runtime, rev) = (runtime.to_owned(), rev.to_owned());
+        self.owner.ask(move |disk| disk.past(&runtime, &rev)).await
     }
 }
 
@@ -60,29 +68,38 @@ impl Disk {
     fn page(&self, page: &Page) -> Result<Option<Vec<Revision>>, Error> {
         let before = match &page.before {
             None => None,
-            Some(rev) => match self.database.entry(rev, self.history)? {
+            Some(before) => match self.number(&page.runtime, before)? {
                 None => return Ok(None),
-                Some((number, _)) => Some(number),
+                number => number,
             },
         };
-        self.database.page(page, before, self.history).map(Some)
+        self.database.page(page, before).map(Some)
     }
 
-    fn past(&self, rev: &str) -> Result<Option<Past>, Error> {
-        let Some((number, revision)) = self.database.entry(rev, self.history)? else {
+    /// The number of an entry that a client names by its revision, or by the number itself.
+    pub(super) fn number(&self, runtime: &str, entry: &str) -> Result<Option<i64>, Error> {
+        let revision = self.database.entry(runtime, entry)?;
+        Ok(revision.map_or_else(|| entry.parse().ok(), |revision| Some(revision.number)))
+    }
+
+    fn past(&self, runtime: &str, rev: &str) -> Result<Option<Past>, Error> {
+        let Some(revision) = self.database.entry(runtime, rev)? else {
             return Ok(None);
         };
-        let files = self.database.files(number)?;
-        let credentials = match &files.credentials {
-            None => Some(Credentials::default()),
-            Some(file) => {
-                credentials::open(file, &self.secrets()?).map(|opened| opened.credentials)
-            }
-        };
+        let files = self.database.files(revision.number)?;
         Ok(Some(Past {
             revision,
+            credentials: self.opened(&files)?,
             flows: files.flows.unwrap_or_default(),
-            credentials,
         }))
+    }
+
+    /// The credentials of flow files; `None`: no secret decrypts them.
+    pub(super) fn opened(&self, files: &FlowFiles) -> Result<Option<Credentials>, Error> {
+        let Some(file) = &files.credentials else {
+            return Ok(Some(Credentials::default()));
+        };
+        let opened = credentials::open(file, &self.secrets()?);
+        Ok(opened.map(|opened| opened.credentials))
     }
 }

@@ -1,7 +1,7 @@
 //! Everything on disk that one thread owns: directory, database, and how to reach the credentials.
 
 use super::credentials;
-use super::database::{DATABASE, Database};
+use super::database::{DATABASE, Database, Retention};
 use super::directory::Directory;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
 use super::written::{FileIds, Written};
@@ -15,8 +15,8 @@ pub(super) struct Disk {
     pub(super) directory: Directory,
     /// Whether the start of this process is counted.
     pub(super) counted: bool,
-    /// Earlier flow sets kept.
-    pub(super) history: usize,
+    /// How much of the history is kept.
+    pub(super) retention: Retention,
     /// The revision of the deployment that the start had to finish.
     pub(super) finished: Option<String>,
     /// What the newest deployment wrote, if this process made it.
@@ -38,13 +38,18 @@ impl Disk {
                 .map_err(|error| located(error, &directory))?,
             directory,
             counted: false,
-            history: config.history,
+            retention: Retention {
+                earlier: config.history,
+                age: config.history_age.as_secs(),
+                bytes: config.history_bytes,
+            },
             finished: None,
             written: None,
             unsynced: None,
             credential_secret: config.credential_secret.clone(),
         };
         disk.finished = disk.bring_forward()?;
+        disk.list_touched()?;
         Ok(disk)
     }
 

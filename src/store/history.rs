@@ -9,8 +9,6 @@ use std::io::ErrorKind;
 /// The flow sets that were deployed.
 pub struct History {
     database: Database,
-    /// Earlier flow sets kept.
-    earlier: usize,
 }
 
 impl History {
@@ -21,21 +19,18 @@ impl History {
             return Err(failed(&file, ErrorKind::NotFound.into()));
         }
         let database = Database::open_to_read(&file)?;
-        Ok(Self {
-            database,
-            earlier: config.history,
-        })
+        Ok(Self { database })
     }
 
     /// All of them, newest first.
     pub fn all(&self) -> Result<Vec<Revision>, Error> {
-        self.database.history(self.earlier)
+        self.database.history()
     }
 
     /// The flows of the revision whose name begins like this, as JSON. Credentials are not part of it. It must be the
     /// only one.
     pub fn flows(&self, rev: &str) -> Result<Vec<u8>, Error> {
-        let known = self.database.numbers(rev, self.earlier)?;
+        let known = self.database.numbers(rev)?;
         let [number] = known[..] else {
             return Err(Error::Database(match known.len() {
                 0 => format!("the history has no revision {rev:?}"),

@@ -15,16 +15,19 @@ pub(crate) mod fuzzing;
 mod history;
 mod library;
 mod load;
+mod node_history;
 mod recovery;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod touched;
 mod write_ahead_log;
 mod written;
 
 pub use deployments::{Page, Past};
 pub use history::History;
 pub use library::{Entry, Item, LibraryPath};
+pub use node_history::{NodeChange, NodePage};
 
 use crate::allocator;
 use crate::config;
@@ -185,6 +188,10 @@ pub struct Reading {
 /// One flow set in the history, without its content.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Revision {
+    /// Its place in the history, which the store fills in: later ones have higher numbers.
+    pub number: i64,
+    /// The name of the upstream that has it; [`ENGINE`]: flowgate's own engine.
+    pub runtime: String,
     /// Its name.
     pub rev: String,
     /// The revision deployed before it, which the store fills in; `None`: there was none.
@@ -205,6 +212,8 @@ pub struct Revision {
     pub message: String,
 }
 
+/// The name of the engine in the history; no upstream has it.
+pub const ENGINE: &str = "";
 /// The name of the fact that holds the hash of the `admin` made at the first start.
 const GENERATED_ADMIN: &str = "generated_admin";
 /// The kind, in the history, of a deployment that the program made because the one after it did not start.
@@ -349,11 +358,9 @@ impl Store {
         self.owner.ask(move |disk| disk.keep(&record)).await
     }
 
-    /// The history, newest first: the active flow set and at most `storage.history` earlier ones.
+    /// The history of all runtimes, newest first.
     pub async fn history(&self) -> Result<Vec<Revision>, Error> {
-        self.owner
-            .ask(|disk| disk.database.history(disk.history))
-            .await
+        self.owner.ask(|disk| disk.database.history()).await
     }
 
     /// The flow files are about to be read, which may end the process.

@@ -44,7 +44,7 @@ async fn deployments_are_listed_page_by_page_with_who_when_and_how_much() {
     let elements = second.as_array().unwrap().len();
     let added = elements - first.as_array().unwrap().len();
     let expected = json!({
-        "rev": two, "parent": one, "user": "deployer", "by": entry["by"], "address": "127.0.0.1", "type": "flows",
+        "number": entry["number"], "rev": two, "parent": one, "user": "deployer", "by": entry["by"], "address": "127.0.0.1", "type": "flows",
         "time": null, "message": "", "changes": { "elements": elements, "added": added, "changed": 1, "removed": 0 },
     });
     assert_eq!(entry, expected);
@@ -56,14 +56,17 @@ async fn deployments_are_listed_page_by_page_with_who_when_and_how_much() {
     let newest = read(&gateway, &admin, "/gateway/deployments?limit=2").await;
     assert_eq!(
         (revisions(&newest), &newest["next"]),
-        (vec![&*three, &*two], &json!(two))
+        (vec![&*three, &*two], &list["deployments"][1]["number"])
     );
     let path = format!("/gateway/deployments?limit=2&before={two}");
+    let by_revision = read(&gateway, &admin, &path).await;
+    let path = format!("/gateway/deployments?limit=2&before={}", newest["next"]);
     let rest = read(&gateway, &admin, &path).await;
     assert_eq!(
         (revisions(&rest), &rest["next"]),
         (vec![&*one], &Json::Null)
     );
+    assert_eq!(by_revision, rest);
 
     let path = "/gateway/deployments?user=deployer&since=2000-01-01T00:00:00Z";
     assert_eq!(revisions(&read(&gateway, &admin, path).await), [&two]);

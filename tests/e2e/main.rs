@@ -97,6 +97,7 @@ mod mqtt_proxy;
 mod multiple_upstreams;
 mod multiple_upstreams_permissions;
 mod openapi;
+mod node_history;
 mod operations;
 mod parser_differentials;
 mod per_client_limits;

@@ -59,9 +59,11 @@ pub fn compare(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> 
     for node in new.nodes() {
         let (properties, difference) = match old.get(&node.id) {
             None => (Vec::new(), Difference::Added),
-            Some(was) if was.text == node.text => (Vec::new(), Difference::Changed),
+            Some(was) if Arc::ptr_eq(was, node) || was.text == node.text => {
+                (Vec::new(), Difference::Changed)
+            }
             Some(was) => {
-                let properties = properties(was.object(), node.object());
+                let properties = differing_properties(was.object(), node.object());
                 let difference = difference(was, node, &properties);
                 (properties, difference)
             }
@@ -102,7 +104,8 @@ pub fn flow_of(node: &Node) -> &SmolStr {
     }
 }
 
-fn properties(mut old: Map<String, Value>, new: Map<String, Value>) -> Vec<Property> {
+/// The properties that differ between two elements.
+pub fn differing_properties(mut old: Map<String, Value>, new: Map<String, Value>) -> Vec<Property> {
     let mut properties = Vec::new();
     for (key, after) in new {
         let before = old.shift_remove(&key);

@@ -6,7 +6,7 @@
 use super::{FlowSet, Malformed};
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 /// Credentials by node id.
@@ -63,6 +63,14 @@ fn fields(kind: &str) -> Fields {
 }
 
 impl Credentials {
+    /// The ids of the nodes whose credentials differ.
+    pub fn differing(&self, other: &Self) -> HashSet<SmolStr> {
+        let ids = self.nodes.keys().chain(other.nodes.keys());
+        ids.filter(|id| self.nodes.get(*id) != other.nodes.get(*id))
+            .cloned()
+            .collect()
+    }
+
     /// Reads the plain form: an object of node id to an object of fields.
     pub fn from_json(json: &[u8]) -> Result<Self, Malformed> {
         // serde's own messages quote values, which are secrets here: they are not passed on.

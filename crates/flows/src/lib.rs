@@ -23,18 +23,20 @@ mod single_flow;
 mod start_order;
 mod submission;
 mod take_back;
+mod touched;
 
-pub use comparison::{Compared, Difference, Property, compare, flow_of};
+pub use comparison::{Compared, Difference, Property, compare, differing_properties, flow_of};
 pub use credentials::Credentials;
 pub use diff::{Diff, diff};
 pub use expansion::DEPTH;
 pub use hidden_variables::HiddenVariables;
 pub use lint::{Finding, Lint, lint, type_is_known};
 pub use model::{ElementKind, FlowSet, Malformed, Node};
-pub use patch::{Counts, Patch, patched};
+pub use patch::{Counts, Patch, element, patched};
 pub use plan::{DeploymentType, Plan, Stop, plan};
 pub use single_flow::{
     Error as FlowError, add_flow, check_flow, flow_json, remove_flow, replace_flow,
 };
 pub use submission::Submission;
 pub use take_back::take_back;
+pub use touched::{Touched, touched};

@@ -4,7 +4,9 @@
 //! elements of the earlier set from this position, unchanged: `[[0,17],{"id":"a",…},[18,3]]`.
 
 use super::{FlowSet, Malformed};
+use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The elements that differ between two flow sets, by id. An element that only moved in the list is in none.
@@ -140,6 +142,23 @@ pub fn patched(earlier: &str, patches: &[String]) -> Result<String, Malformed> {
     Ok(format!("[{}]", elements.join(",")))
 }
 
+/// The element of this id in a flow set, or in a patch, as it stands there.
+pub fn element<'t>(array: &'t str, id: &str) -> Result<Option<&'t str>, Malformed> {
+    #[derive(Deserialize)]
+    struct Element<'t> {
+        #[serde(borrow)]
+        id: Cow<'t, str>,
+    }
+    let mut elements = items(array)?
+        .into_iter()
+        .filter(|item| item.starts_with('{'));
+    let is_it = |item: &&str| {
+        let parsed = serde_json::from_str::<Element<'_>>(item);
+        parsed.is_ok_and(|element| element.id == id)
+    };
+    Ok(elements.find(is_it))
+}
+
 fn items(array: &str) -> Result<Vec<&str>, Malformed> {
     let items: Vec<&RawValue> = serde_json::from_str(array).map_err(damaged)?;
     Ok(items.into_iter().map(RawValue::get).collect())
@@ -209,6 +228,17 @@ mod tests {
         for other in ["b a", "a", "a b c", "a b:2", ""] {
             assert!(!between("a b", other).is_empty(&old("a b")), "{other}");
         }
+    }
+
+    #[test]
+    fn one_element_is_found_in_a_flow_set_and_in_a_patch() {
+        let whole = r#"[{"id":"a","o":{"id":"b"}},{"type":"x","id":"\u0062"}]"#;
+        let second = r#"{"type":"x","id":"\u0062"}"#;
+        assert_eq!(element(whole, "b").unwrap(), Some(second));
+        let patch = format!("[[0,1],{second}]");
+        assert_eq!(element(&patch, "b").unwrap(), Some(second));
+        assert_eq!(element(&patch, "a").unwrap(), None);
+        assert!(element("[", "a").is_err());
     }
 
     #[test]

@@ -68,6 +68,8 @@ impl Fixture {
         let storage = config::Storage {
             directory: self.directory.path().to_owned(),
             history: 10,
+            history_age: Duration::from_hours(24),
+            history_bytes: 1 << 20,
             credential_secret: None,
         };
         Store::open(&storage).unwrap()

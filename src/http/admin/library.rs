@@ -67,8 +67,10 @@ pub(super) async fn save(
     let store = ctx.gateway.store.clone();
     let task = async move { store.save_in_library(place, facts, text).await };
     ctx.control(task).await?.map_err(|error| match error {
-        store::Error::Io { source, .. } if is_taken(source.kind()) => AdminError::LibraryTaken,
-        error => AdminError::Store(error),
+        store::Error::Io { source, .. } if is_taken(source.kind()) => {
+            Error::from(AdminError::LibraryTaken)
+        }
+        error => Error::Store(error),
     })?;
     Ok(response::empty(StatusCode::NO_CONTENT))
 }

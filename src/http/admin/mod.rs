@@ -3,17 +3,13 @@
 
 mod context;
 mod credentials;
-mod deployments;
 mod diagnostics;
-mod diff;
 mod editor;
 mod flame_graph;
 mod library;
 mod node_actions;
 mod nodes;
 mod profile;
-mod query;
-mod rollback;
 mod settings;
 mod user_settings;
 
@@ -46,10 +42,6 @@ pub(super) async fn act(
         Admin::Credentials => Ok(credentials::read(ctx, path)),
         Admin::Diagnostics => Ok(diagnostics::read(ctx)),
         Admin::Profile => profile::take(ctx).await,
-        Admin::Deployments => deployments::list(ctx).await,
-        Admin::Deployment => deployments::one(ctx, &path.parameter(2)).await,
-        Admin::Diff => diff::read(ctx).await,
-        Admin::Rollback => rollback::deploy(ctx, &path.parameter(2)).await,
         Admin::Inject => node_actions::inject(ctx, path).await,
         Admin::DebugNode(active) => node_actions::debug_node(ctx, path, active).await,
         Admin::DebugNodes(active) => node_actions::debug_nodes(ctx, active).await,

@@ -1,10 +1,10 @@
 //! `GET /gateway/profile`: the nodes that use most of the engine's time, as JSON or as a flame graph.
 
 use super::flame_graph;
-use super::query::parameter;
 use crate::gateway::Runtime;
 use crate::http::admin_error::AdminError;
 use crate::http::error::Error;
+use crate::http::query::parameter;
 use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
@@ -62,8 +62,8 @@ fn duration(head: &Parts) -> Result<Duration, Error> {
     };
     let seconds = seconds.parse().ok();
     let seconds = seconds.filter(|seconds| (1..=MAX_SECONDS).contains(seconds));
-    let refused = AdminError::Parameter("seconds must be a whole number from 1 to 60");
-    Ok(seconds.map(Duration::from_secs).ok_or(refused)?)
+    let refused = Error::Parameter("seconds must be a whole number from 1 to 60");
+    seconds.map(Duration::from_secs).ok_or(refused)
 }
 
 /// `format` decides; without it, whether the client asks for SVG.
@@ -71,7 +71,7 @@ fn format(head: &Parts) -> Result<Format, Error> {
     match parameter(head, "format").as_deref() {
         Some("json") => Ok(Format::Json),
         Some("svg") => Ok(Format::Svg),
-        Some(_) => Err(AdminError::Parameter("format must be json or svg").into()),
+        Some(_) => Err(Error::Parameter("format must be json or svg")),
         None if accepts_svg(head) => Ok(Format::Svg),
         None => Ok(Format::Json),
     }
@@ -111,10 +111,7 @@ mod tests {
         }
         for seconds in ["0", "61", "-1", "1.5", "", "ten", "99999999999999999999"] {
             let found = duration(&head(&format!("?seconds={seconds}"), "*/*"));
-            assert!(
-                matches!(found, Err(Error::Admin(AdminError::Parameter(_)))),
-                "{seconds}"
-            );
+            assert!(matches!(found, Err(Error::Parameter(_))), "{seconds}");
         }
     }
 
@@ -135,7 +132,7 @@ mod tests {
         }
         assert!(matches!(
             format(&head("?format=png", "*/*")),
-            Err(Error::Admin(AdminError::Parameter(_)))
+            Err(Error::Parameter(_))
         ));
     }
 }

@@ -10,6 +10,7 @@ mod upstream_error;
 pub(super) use upstream_error::upstream_page;
 
 use super::error::Error;
+use super::history::HistoryError;
 use crate::auth::{Lapsed, RevokeError, SignInError};
 use crate::deployment;
 #[cfg(feature = "engine")]
@@ -234,6 +235,12 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::BodyTimeout => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
         Error::BodyBroken => refuse(S::BAD_REQUEST, "incomplete_body"),
         Error::UnexpectedBody => refuse(S::BAD_REQUEST, "unexpected_body"),
+        Error::Parameter(_) => refuse(S::BAD_REQUEST, "invalid_request"),
+        Error::History(error) => history(error),
+        Error::Store(_) => {
+            let sentence = "the storage failed";
+            coded(S::INTERNAL_SERVER_ERROR, "storage_failed", sentence)
+        }
         Error::Body(_) => refuse(S::BAD_REQUEST, "invalid_request"),
         Error::Form(reason) => oauth(S::BAD_REQUEST, "invalid_request", reason),
         Error::Client => challenge(refuse_sign_in(S::UNAUTHORIZED, "invalid_client"), BEARER),
@@ -348,6 +355,14 @@ fn revocation(error: &RevokeError) -> Response<Body> {
             "server_error",
             "the revocation could not be kept, try again",
         ),
+    }
+}
+
+fn history(error: &HistoryError) -> Response<Body> {
+    match error {
+        HistoryError::NoSuchRevision => {
+            coded(StatusCode::NOT_FOUND, "not_found", &error.to_string())
+        }
     }
 }
 

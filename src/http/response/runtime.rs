@@ -9,8 +9,6 @@ pub(super) fn admin(error: &crate::http::admin_error::AdminError) -> Response<Bo
     let refuse = |status, code| coded(status, code, &error.to_string());
     let failed = |code, sentence| coded(S::INTERNAL_SERVER_ERROR, code, sentence);
     match error {
-        E::Parameter(_) => refuse(S::BAD_REQUEST, "invalid_request"),
-        E::NoSuchRevision => refuse(S::NOT_FOUND, "not_found"),
         E::Draining => retry_after(refuse(S::SERVICE_UNAVAILABLE, "draining"), RETRY_DELAY),
         E::RunState => refuse(S::BAD_REQUEST, "invalid_run_state"),
         // 400, as the stock runtime answers (docs/reference/node-red-admin-api.md §2)
@@ -21,7 +19,6 @@ pub(super) fn admin(error: &crate::http::admin_error::AdminError) -> Response<Bo
         E::LibraryName => refuse(S::FORBIDDEN, "forbidden"),
         E::LibraryTaken => refuse(S::CONFLICT, "name_taken"),
         E::SettingsTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "settings_too_large"),
-        E::Store(_) => failed("storage_failed", "the storage failed"),
         E::EditorFile(_) => failed("editor_failed", "the editor's files cannot be read"),
     }
 }

@@ -25,14 +25,6 @@ pub(in crate::http) enum Admin {
     Diagnostics,
     /// `GET /gateway/profile`
     Profile,
-    /// `GET /gateway/deployments`
-    Deployments,
-    /// `GET /gateway/deployments/:rev`
-    Deployment,
-    /// `POST /gateway/deployments/:rev/rollback`
-    Rollback,
-    /// `GET /gateway/diff`
-    Diff,
     /// `POST /inject/:id`
     Inject,
     /// `POST /debug/:id/(enable|disable)`
@@ -81,9 +73,6 @@ pub(in crate::http) enum Editor {
 impl Admin {
     /// Whether only flowgate's own engine has it, and no upstream.
     pub(in crate::http) fn is_of_engine(self) -> bool {
-        matches!(
-            self,
-            Self::Profile | Self::Deployments | Self::Deployment | Self::Rollback | Self::Diff
-        )
+        matches!(self, Self::Profile)
     }
 }

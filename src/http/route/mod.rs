@@ -5,10 +5,12 @@
 //! it. Everything else may be an endpoint made by a flow, and is closed unless a `[[route]]` opens it.
 
 mod admin;
+mod history;
 mod recorded;
 mod table;
 
 pub(super) use admin::{Admin, Editor};
+pub(super) use history::History;
 pub(super) use recorded::Recorded;
 
 use super::path::Path;
@@ -62,6 +64,8 @@ pub(super) enum Target {
     RemoveFlow,
     /// A request of the admin API that the runtime itself answers.
     Admin(Admin),
+    /// A request about the history of deployments.
+    History(History),
     /// `GET /comms`
     Comms,
     /// An endpoint of the admin API that this runtime does not have.

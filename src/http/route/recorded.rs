@@ -1,6 +1,6 @@
 //! The kind of audit record for an authorized request: a property of its route, so that no handler can forget it.
 
-use super::{Admin, Route, Target};
+use super::{Admin, History, Route, Target};
 use crate::audit::Event;
 use crate::metrics::RouteClass;
 use hyper::Method;
@@ -46,7 +46,7 @@ impl Route<'_> {
             | Target::AddFlow
             | Target::ReplaceFlow
             | Target::RemoveFlow
-            | Target::Admin(Admin::Rollback)
+            | Target::History(History::Rollback)
             | Target::Comms => Recorded::Own,
             Target::Admin(Admin::Credentials) => Recorded::Secret,
             // A dry run writes nothing; another method is answered with those that there are.
@@ -58,6 +58,7 @@ impl Route<'_> {
             | Target::State
             | Target::Flow
             | Target::Admin(_)
+            | Target::History(_)
             | Target::Absent
             | Target::Unassigned
             | Target::Endpoint => write,

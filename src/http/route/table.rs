@@ -5,7 +5,7 @@
 
 use super::Needs::{self, Anyone, Nothing, Permission, SomeFlow};
 use super::Verb::{Delete, Get, Post, Put};
-use super::{Admin, Editor, Offer, Target};
+use super::{Admin, Editor, History, Offer, Target};
 use crate::metrics::RouteClass;
 
 /// A path with its methods.
@@ -180,19 +180,23 @@ pub(super) const TABLE: &[Entry] = &[
     flows(&["gateway", "check"], &[(Post, Target::Check, READ_FLOWS)]),
     flows(
         &["gateway", "deployments"],
-        &[(Get, Target::Admin(Admin::Deployments), READ_FLOWS)],
+        &[(Get, Target::History(History::List), READ_FLOWS)],
     ),
     flows(
         &["gateway", "deployments", "*"],
-        &[(Get, Target::Admin(Admin::Deployment), READ_FLOWS)],
+        &[(Get, Target::History(History::Entry), READ_FLOWS)],
     ),
     flows(
         &["gateway", "deployments", "*", "rollback"],
-        &[(Post, Target::Admin(Admin::Rollback), WRITE_FLOWS)],
+        &[(Post, Target::History(History::Rollback), WRITE_FLOWS)],
     ),
     flows(
         &["gateway", "diff"],
-        &[(Get, Target::Admin(Admin::Diff), READ_FLOWS)],
+        &[(Get, Target::History(History::Diff), READ_FLOWS)],
+    ),
+    flows(
+        &["gateway", "nodes", "*", "history"],
+        &[(Get, Target::History(History::Node), READ_FLOWS)],
     ),
     admin(
         &["gateway", "openapi.json"],

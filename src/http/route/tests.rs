@@ -489,7 +489,7 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
         Target::AddFlow,
         Target::ReplaceFlow,
         Target::RemoveFlow,
-        Target::Admin(Admin::Rollback),
+        Target::History(History::Rollback),
     ];
     let listed = table::TABLE.iter().flat_map(|entry| {
         let offers = entry.offers.iter();

@@ -3,7 +3,7 @@
 use super::{DATABASE, Database};
 use crate::store::Error;
 use crate::store::flow_files::FlowFiles;
-use flows::patched;
+use flows::{element, patched};
 use rusqlite::OptionalExtension;
 
 /// The content of one row.
@@ -41,6 +41,24 @@ impl Database {
             patches.push(stored.text);
             at = base;
         }
+    }
+
+    /// One element of a flow set in the history, as JSON; `None`: it is not there. Only for one that has not been removed
+    /// since the flow set that the differences build upon.
+    pub(in crate::store) fn element(&self, number: i64, id: &str) -> Result<Option<String>, Error> {
+        let mut at = Some(number);
+        while let Some(number) = at {
+            let stored = self.stored(number)?;
+            let found = element(&stored.text, id).map_err(|error| damaged(number, &error))?;
+            if let Some(found) = found {
+                return Ok(Some(found.to_owned()));
+            }
+            if stored.base.is_some_and(|base| base >= number) {
+                return Err(damaged(number, &"it is the difference to a later one"));
+            }
+            at = stored.base;
+        }
+        Ok(None)
     }
 
     fn stored(&self, number: i64) -> Result<Stored, Error> {

@@ -1,11 +1,12 @@
 //! The table of deployments: who deployed what when, and the flow set of each, whole or as its difference to another.
 
 use super::contents::pack;
-use super::{Database, commit, integer, seconds};
+use super::retention::forget;
+use super::{Database, Retention, commit, integer, seconds, touched};
 use crate::store::flow_files::Before;
-use crate::store::{Error, Page, Revision};
-use flows::Counts;
-use rusqlite::{OptionalExtension, Row, params};
+use crate::store::{ENGINE, Error, Page, Revision};
+use flows::{Counts, Touched};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 /// A deployment that the flow files are compared with.
 #[derive(Debug)]
@@ -32,20 +33,17 @@ pub(in crate::store) struct Content<'a> {
     pub(in crate::store) text: &'a str,
     /// The credentials file; `None`: that of `base`, or none.
     pub(in crate::store) credentials: Option<&'a [u8]>,
+    /// The elements that differ from the deployment before it.
+    pub(in crate::store) touched: &'a [Touched],
 }
 
-/// The rows of the history that are shown: the newest deployment, and the newest `?` before and after it. Those before
-/// them stay only as long as a difference builds upon them.
-const SHOWN: &str = "number >= min(
-    coalesce((SELECT max(number) FROM deployments WHERE deployed), 9223372036854775807),
-    (SELECT min(number) FROM (SELECT number FROM deployments ORDER BY number DESC LIMIT ?1)))";
-
 /// The columns that [`revision`] reads.
-const REVISION: &str =
-    "rev, parent, user, how, address, kind, at, nodes, added, changed, removed, message";
+pub(super) const REVISION: &str =
+    "number, runtime, rev, parent, user, how, address, kind, at, nodes, added, changed,
+    removed, message";
 
 /// The newest deployment whose files are on the disk.
-const WRITTEN: &str =
+pub(super) const WRITTEN: &str =
     "coalesce((SELECT CAST(value AS INTEGER) FROM fact WHERE name = 'written'), 0)";
 
 impl Database {
@@ -53,27 +51,27 @@ impl Database {
     pub(in crate::store) fn since_written(&self) -> Result<Vec<Deployment>, Error> {
         let mut query = self.connection.prepare(&format!(
             "SELECT number, rev, kind, at, flows_before, credentials_before, number > {WRITTEN}
-             FROM deployments WHERE deployed AND number >= {WRITTEN} ORDER BY number"
+             FROM deployments WHERE runtime = '{ENGINE}' AND deployed AND number >= {WRITTEN} ORDER BY number"
         ))?;
         let rows = query.query_map([], deployment)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The newest flow set that was deployed, not only kept.
+    /// The newest flow set that the engine was given, not only kept.
     pub(in crate::store) fn newest_deployment(&self) -> Result<Option<Deployment>, Error> {
         let mut query = self.connection.prepare_cached(&format!(
             "SELECT number, rev, kind, at, flows_before, credentials_before, number > {WRITTEN}
-             FROM deployments WHERE deployed ORDER BY number DESC LIMIT 1"
+             FROM deployments WHERE runtime = '{ENGINE}' AND deployed ORDER BY number DESC LIMIT 1"
         ))?;
         Ok(query.query_row([], deployment).optional()?)
     }
 
-    /// The deployments before one that were not set aside, newest first.
+    /// The deployments to the engine before one that were not set aside, newest first.
     pub(in crate::store) fn deployments_before(&self, number: i64) -> Result<Vec<i64>, Error> {
-        let mut query = self.connection.prepare_cached(
-            "SELECT number FROM deployments WHERE deployed AND kind <> 'set-aside' AND number < ?
-             ORDER BY number DESC",
-        )?;
+        let mut query = self.connection.prepare_cached(&format!(
+            "SELECT number FROM deployments
+             WHERE runtime = '{ENGINE}' AND deployed AND kind <> 'set-aside' AND number < ? ORDER BY number DESC",
+        ))?;
         let rows = query.query_map([number], |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -86,53 +84,21 @@ impl Database {
         )
     }
 
-    /// Adds a flow set to the history and forgets the oldest beyond `earlier` ones; answers its number. With the files
-    /// before it, it is a deployment, pending until [`Self::mark_written`]; without, it is only kept.
+    /// Adds a flow set to the history and forgets what is beyond the limits; answers its number. With the files before
+    /// it, it is a deployment to the engine, pending until [`Self::mark_written`]; without, it is only kept. What an
+    /// upstream has is always a deployment.
     pub(in crate::store) fn add(
         &mut self,
         revision: &Revision,
         content: &Content<'_>,
         before: Option<Before>,
-        earlier: usize,
+        retention: &Retention,
     ) -> Result<i64, Error> {
-        let hashes = before.unwrap_or_default();
-        let count = |of: fn(&Counts) -> usize| revision.counts.as_ref().map(of).map(rows);
         let transaction = self.connection.transaction()?;
-        transaction
-            .prepare_cached(
-                "INSERT INTO deployments (rev, parent, user, how, address, kind, at, nodes, added, changed, removed,
-                    message, deployed, flows_before, credentials_before, base, content, credentials, packed)
-                 VALUES (?, (SELECT rev FROM deployments WHERE deployed ORDER BY number DESC LIMIT 1),
-                    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, TRUE)",
-            )?
-            .execute(params![
-                revision.rev,
-                revision.user,
-                revision.how,
-                revision.address,
-                revision.kind,
-                integer(revision.at),
-                count(|counts| counts.nodes),
-                count(|counts| counts.added),
-                count(|counts| counts.changed),
-                count(|counts| counts.removed),
-                revision.message,
-                before.is_some(),
-                hashes.flows,
-                hashes.credentials,
-                content.base,
-                pack(content.text),
-                content.credentials
-            ])?;
+        insert(&transaction, revision, content, before)?;
         let number = transaction.last_insert_rowid();
-        // Differences need all rows down to a whole flow set, and a recovery those since the last files on the disk.
-        transaction
-            .prepare_cached(&format!(
-                "DELETE FROM deployments WHERE number < (
-                    SELECT max(number) FROM deployments WHERE deployed AND base IS NULL AND number <= {WRITTEN}
-                        AND number <= (SELECT min(number) FROM deployments WHERE {SHOWN}))"
-            ))?
-            .execute([shown(earlier)])?;
+        touched::add(&transaction, number, content.touched)?;
+        forget(&transaction, revision, retention)?;
         commit(transaction)?;
         Ok(number)
     }
@@ -153,33 +119,37 @@ impl Database {
         self.change("DELETE FROM deployments WHERE number = ?", [number])
     }
 
-    /// The active flow set in the history and the `earlier` ones before it, newest first.
-    pub(in crate::store) fn history(&self, earlier: usize) -> Result<Vec<Revision>, Error> {
+    /// The history of all runtimes, newest first.
+    pub(in crate::store) fn history(&self) -> Result<Vec<Revision>, Error> {
         let mut query = self.connection.prepare(&format!(
-            "SELECT {REVISION} FROM deployments WHERE {SHOWN} ORDER BY number DESC"
+            "SELECT {REVISION} FROM deployments WHERE NOT forgotten ORDER BY number DESC"
         ))?;
-        let rows = query.query_map([shown(earlier)], revision)?;
+        let rows = query.query_map([], revision)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// One page of the history, newest first; `before`: only what is older than this number.
+    /// One page of the history of a runtime, newest first; `before`: only what is older than this number.
     pub(in crate::store) fn page(
         &self,
         page: &Page,
         before: Option<i64>,
-        earlier: usize,
     ) -> Result<Vec<Revision>, Error> {
         let mut query = self.connection.prepare_cached(&format!(
             "SELECT {REVISION} FROM deployments
-             WHERE {SHOWN} AND number < ?2 AND (?3 IS NULL OR user = ?3) AND at >= ?4
-             ORDER BY number DESC LIMIT ?5"
+             WHERE runtime = ?1 AND NOT forgotten AND number < ?2 AND (?3 IS NULL OR user = ?3) AND at >= ?4
+                AND ((?5 IS NULL AND ?6 IS NULL) OR EXISTS (
+                    SELECT 1 FROM touched WHERE touched.number = deployments.number
+                        AND (?5 IS NULL OR id = ?5) AND (?6 IS NULL OR ?6 IN (flow, was_on))))
+             ORDER BY number DESC LIMIT ?7"
         ))?;
         let rows = query.query_map(
             params![
-                shown(earlier),
+                page.runtime,
                 before.unwrap_or(i64::MAX),
                 page.user,
                 integer(page.since),
+                page.node,
+                page.flow,
                 rows(page.limit)
             ],
             revision,
@@ -187,37 +157,76 @@ impl Database {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The flow set of just this name, the newest if there are several, with its number; `None`: the history has none.
+    /// The flow set of just this name, the newest if there are several; `None`: the runtime's history has none.
     pub(in crate::store) fn entry(
         &self,
+        runtime: &str,
         rev: &str,
-        earlier: usize,
-    ) -> Result<Option<(i64, Revision)>, Error> {
+    ) -> Result<Option<Revision>, Error> {
         let mut query = self.connection.prepare_cached(&format!(
-            "SELECT {REVISION}, number FROM deployments WHERE {SHOWN} AND rev = ?2 ORDER BY number DESC LIMIT 1"
+            "SELECT {REVISION} FROM deployments
+             WHERE runtime = ? AND rev = ? AND NOT forgotten ORDER BY number DESC LIMIT 1"
         ))?;
-        let entry = query.query_row(params![shown(earlier), rev], |row| {
-            Ok((row.get(12)?, revision(row)?))
-        });
-        Ok(entry.optional()?)
+        Ok(query.query_row([runtime, rev], revision).optional()?)
     }
 
-    /// The numbers of the flow sets among them whose names begin like this.
-    pub(in crate::store) fn numbers(&self, rev: &str, earlier: usize) -> Result<Vec<i64>, Error> {
-        let mut query = self.connection.prepare(&format!(
-            "SELECT number FROM deployments WHERE {SHOWN} AND substr(rev, 1, length(?2)) = ?2"
+    /// The newest flow set of a runtime; `None`: its history is empty.
+    pub(in crate::store) fn newest(&self, runtime: &str) -> Result<Option<Revision>, Error> {
+        let mut query = self.connection.prepare_cached(&format!(
+            "SELECT {REVISION} FROM deployments WHERE runtime = ? AND deployed ORDER BY number DESC LIMIT 1"
         ))?;
-        let rows = query.query_map(params![shown(earlier), rev], |row| row.get(0))?;
+        Ok(query.query_row([runtime], revision).optional()?)
+    }
+
+    /// The numbers of the flow sets of all runtimes whose names begin like this.
+    pub(in crate::store) fn numbers(&self, rev: &str) -> Result<Vec<i64>, Error> {
+        let mut query = self.connection.prepare(
+            "SELECT number FROM deployments WHERE NOT forgotten AND substr(rev, 1, length(?1)) = ?1",
+        )?;
+        let rows = query.query_map([rev], |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 }
 
-/// The number of flow sets shown: the active one too.
-fn shown(earlier: usize) -> i64 {
-    rows(earlier).saturating_add(1)
+fn insert(
+    transaction: &Transaction<'_>,
+    revision: &Revision,
+    content: &Content<'_>,
+    before: Option<Before>,
+) -> Result<(), Error> {
+    let hashes = before.unwrap_or_default();
+    let count = |of: fn(&Counts) -> usize| revision.counts.as_ref().map(of).map(rows);
+    transaction
+        .prepare_cached(
+            "INSERT INTO deployments (runtime, rev, parent, user, how, address, kind, at, nodes, added, changed,
+                removed, message, deployed, flows_before, credentials_before, base, content, credentials, packed)
+             VALUES (?1, ?2, (SELECT rev FROM deployments WHERE runtime = ?1 AND deployed ORDER BY number DESC LIMIT 1),
+                ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, TRUE)",
+        )?
+        .execute(params![
+            revision.runtime,
+            revision.rev,
+            revision.user,
+            revision.how,
+            revision.address,
+            revision.kind,
+            integer(revision.at),
+            count(|counts| counts.nodes),
+            count(|counts| counts.added),
+            count(|counts| counts.changed),
+            count(|counts| counts.removed),
+            revision.message,
+            before.is_some() || revision.runtime != ENGINE,
+            hashes.flows,
+            hashes.credentials,
+            content.base,
+            pack(content.text),
+            content.credentials
+        ])?;
+    Ok(())
 }
 
-fn rows(number: usize) -> i64 {
+pub(super) fn rows(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
@@ -235,29 +244,36 @@ fn deployment(row: &Row<'_>) -> rusqlite::Result<Deployment> {
     })
 }
 
-fn revision(row: &Row<'_>) -> rusqlite::Result<Revision> {
-    let count = |column: usize| {
+pub(super) fn revision(row: &Row<'_>) -> rusqlite::Result<Revision> {
+    let count = |column: &str| {
         let count: Option<i64> = row.get(column)?;
         Ok::<_, rusqlite::Error>(count.and_then(|count| usize::try_from(count).ok()))
     };
-    let counts = match (count(7)?, count(8)?, count(9)?, count(10)?) {
-        (Some(nodes), Some(added), Some(changed), Some(removed)) => Some(Counts {
-            nodes,
-            added,
-            changed,
-            removed,
-        }),
-        _ => None,
-    };
+    let counts = (
+        count("nodes")?,
+        count("added")?,
+        count("changed")?,
+        count("removed")?,
+    );
     Ok(Revision {
-        rev: row.get(0)?,
-        parent: row.get(1)?,
-        user: row.get(2)?,
-        how: row.get(3)?,
-        address: row.get(4)?,
-        kind: row.get(5)?,
-        at: seconds(row, 6)?,
-        counts,
-        message: row.get(11)?,
+        number: row.get("number")?,
+        runtime: row.get("runtime")?,
+        rev: row.get("rev")?,
+        parent: row.get("parent")?,
+        user: row.get("user")?,
+        how: row.get("how")?,
+        address: row.get("address")?,
+        kind: row.get("kind")?,
+        at: row.get::<_, i64>("at")?.try_into().unwrap_or(0),
+        counts: match counts {
+            (Some(nodes), Some(added), Some(changed), Some(removed)) => Some(Counts {
+                nodes,
+                added,
+                changed,
+                removed,
+            }),
+            _ => None,
+        },
+        message: row.get("message")?,
     })
 }

@@ -2,9 +2,13 @@
 
 mod contents;
 mod deployments;
+mod retention;
 mod sign_ins;
+mod touched;
 
 pub(super) use deployments::{Content, Deployment};
+pub(super) use retention::Retention;
+pub(super) use touched::Touch;
 
 use super::{Error, SessionRow};
 use crate::store::failpoint;
@@ -64,6 +68,21 @@ const MIGRATIONS: &[&str] = &["
     UPDATE deployments SET parent = (
         SELECT rev FROM deployments AS earlier WHERE earlier.deployed AND earlier.number < deployments.number
         ORDER BY earlier.number DESC LIMIT 1);
+", "
+    ALTER TABLE deployments ADD COLUMN runtime TEXT NOT NULL DEFAULT '';
+    ALTER TABLE deployments ADD COLUMN forgotten INTEGER NOT NULL DEFAULT FALSE;
+    ALTER TABLE deployments ADD COLUMN bytes INTEGER NOT NULL
+        AS (length(content) + coalesce(length(credentials), 0)) VIRTUAL;
+    CREATE INDEX deployments_of_runtime ON deployments (runtime, forgotten, at, bytes);
+    CREATE INDEX deployments_rev ON deployments (rev);
+    CREATE INDEX deployments_base ON deployments (base);
+    CREATE TABLE touched (
+        number INTEGER NOT NULL REFERENCES deployments ON DELETE CASCADE, id TEXT NOT NULL,
+        flow TEXT NOT NULL, was_on TEXT, difference TEXT NOT NULL, credentials INTEGER NOT NULL,
+        PRIMARY KEY (number, id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX touched_id ON touched (id);
+    INSERT INTO fact SELECT 'unlisted', number FROM deployments ORDER BY number DESC LIMIT 1;
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.
@@ -86,6 +105,7 @@ impl Database {
         check(path)?;
         let mut connection = Connection::open(path)?;
         connection.busy_timeout(BUSY)?;
+        connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "cache_size", -CACHE_KIB)?;

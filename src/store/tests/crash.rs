@@ -118,7 +118,7 @@ fn a_disk_failure_at_any_step_leaves_only_the_old_state() {
             let place = copy_of(&start);
             let mut disk = Disk::open(&config(&place)).unwrap();
             let flows = fs::read(place.path().join("flows.json")).ok();
-            let revisions = disk.database.history(3).unwrap();
+            let revisions = disk.database.history().unwrap();
             failpoint::plan(Some((steps, InjectedFault::Full)));
             let outcome = disk.commit(&record("new", Some("three")));
             failpoint::plan(None);
@@ -130,7 +130,7 @@ fn a_disk_failure_at_any_step_leaves_only_the_old_state() {
                     flows,
                     "after {steps} steps"
                 );
-                assert_eq!(disk.database.history(3).unwrap(), revisions);
+                assert_eq!(disk.database.history().unwrap(), revisions);
                 drop(disk);
                 assert_eq!(seen(&reopened(&place)), old, "after {steps} steps");
                 refused += 1;
@@ -209,11 +209,11 @@ fn a_deployment_that_is_not_permitted_leaves_only_the_old_state() {
         let old = seen(&reopened(&start));
         let mut disk = Disk::open(&config(&start)).unwrap();
         let flows = fs::read(start.path().join("flows.json")).ok();
-        let revisions = disk.database.history(3).unwrap();
+        let revisions = disk.database.history().unwrap();
         let new = record("new", Some("three"));
         assert!(!disk.commit_if(&new, || false).unwrap());
         assert_eq!(fs::read(start.path().join("flows.json")).ok(), flows);
-        assert_eq!(disk.database.history(3).unwrap(), revisions);
+        assert_eq!(disk.database.history().unwrap(), revisions);
         assert_eq!(names(&start, ".new"), [""; 0]);
         drop(disk);
         assert_eq!(seen(&reopened(&start)), old);

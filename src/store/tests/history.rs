@@ -47,7 +47,7 @@ fn every_flow_set_is_read_as_it_was_deployed_from_few_whole_ones() {
     for number in 0..80 {
         let exact = history.all().unwrap()[79 - number].rev.clone();
         assert_eq!(exact, format!("rev-{number}"));
-        let number_of = disk.database.numbers(&exact, 100).unwrap();
+        let number_of = disk.database.numbers(&exact).unwrap();
         let files = disk.database.files(number_of[0]).unwrap();
         let expected = numbered(number).flows.to_json().into_bytes();
         assert_eq!(files.flows, Some(expected));
@@ -67,17 +67,17 @@ fn forgotten_flow_sets_stay_only_as_long_as_a_difference_needs_them() {
     for number in 0..100 {
         disk.commit(&numbered(number)).unwrap();
         disk.sync_written();
-        let history = disk.database.history(9).unwrap();
+        let history = disk.database.history().unwrap();
         assert_eq!(history.len(), 10.min(number + 1));
         let oldest = number.saturating_sub(9);
         assert_eq!(history.last().unwrap().rev, format!("rev-{oldest}"));
-        let found = disk.database.numbers(&format!("rev-{oldest}"), 9).unwrap();
+        let found = disk.database.numbers(&format!("rev-{oldest}")).unwrap();
         let flows = disk.database.files(found[0]).unwrap().flows;
         assert_eq!(flows, Some(numbered(oldest).flows.to_json().into_bytes()));
         let (whole, differences) = rows(&place);
         assert!(whole + differences <= 20, "{whole} {differences}");
     }
-    assert_eq!(disk.database.numbers("rev-80", 9).unwrap(), [0; 0]);
+    assert_eq!(disk.database.numbers("rev-80").unwrap(), [0; 0]);
 }
 
 #[test]
@@ -104,10 +104,7 @@ fn the_credentials_of_every_flow_set_are_kept() {
     }
     assert_eq!(rows(&place), (1, 5));
     for number in 0..6 {
-        let found = disk
-            .database
-            .numbers(&format!("rev-{number}"), 100)
-            .unwrap();
+        let found = disk.database.numbers(&format!("rev-{number}")).unwrap();
         let loaded = disk
             .parse_files(&disk.database.files(found[0]).unwrap())
             .unwrap();
@@ -157,7 +154,7 @@ fn a_history_of_the_version_before_differences_is_read_and_continued() {
     drop(database);
     write(&place, "flows.json", &flows("second").to_string());
     let mut disk = Disk::open(&config(&place)).unwrap();
-    let history = disk.database.history(3).unwrap();
+    let history = disk.database.history().unwrap();
     let entries: Vec<_> = history
         .iter()
         .map(|entry| {
@@ -177,10 +174,10 @@ fn a_history_of_the_version_before_differences_is_read_and_continued() {
     let loaded = disk.load().unwrap();
     assert_eq!(seen(&loaded).0, "second");
     assert_eq!(loaded.rev.as_deref(), Some("rev-second"));
-    let first = disk.database.numbers("rev-first", 3).unwrap();
+    let first = disk.database.numbers("rev-first").unwrap();
     let first = disk.database.files(first[0]).unwrap().flows;
     let first: Value = serde_json::from_slice(&first.unwrap()).unwrap();
     assert_eq!(first, flows("first"));
     disk.commit(&record("third", None)).unwrap();
-    assert_eq!(disk.database.history(3).unwrap().len(), 4);
+    assert_eq!(disk.database.history().unwrap().len(), 4);
 }

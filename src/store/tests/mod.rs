@@ -6,6 +6,8 @@ mod history;
 mod outside_edits;
 mod persistence;
 mod power_loss;
+mod retention;
+mod touched;
 
 use super::disk::Disk;
 use super::{Error, FailureRow, Loaded, Record, Revision, SessionRow, Store};
@@ -19,6 +21,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const NODE_RED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/node-red-4.1");
@@ -27,6 +30,8 @@ fn config(place: &TempDir) -> config::Storage {
     config::Storage {
         directory: place.path().to_owned(),
         history: 3,
+        history_age: Duration::from_hours(24 * 365),
+        history_bytes: 1 << 30,
         credential_secret: Some(Secret::new("secret".into())),
     }
 }

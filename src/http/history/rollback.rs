@@ -1,11 +1,11 @@
 //! `POST /gateway/deployments/:rev/rollback`: back to an earlier flow set, or one flow of it.
 
-use super::query::parameter;
+use super::HistoryError;
 use crate::deployment::{self, Request};
-use crate::http::admin_error::AdminError;
 use crate::http::dialect::{self, Version};
 use crate::http::error::Error;
 use crate::http::flows::run;
+use crate::http::query::parameter;
 use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
@@ -32,8 +32,8 @@ pub(super) async fn deploy(
     }
     let active_rev = active_rev(&ctx.read_json().await?)?;
     let flow = parameter(ctx.head, "flow").map(Cow::into_owned);
-    let past = ctx.gateway.store.past(rev).await?;
-    let past = past.ok_or(AdminError::NoSuchRevision)?;
+    let past = ctx.gateway.store.past(super::runtime(ctx), rev).await?;
+    let past = past.ok_or(HistoryError::NoSuchRevision)?;
     let credentials = if past.credentials.is_some() {
         "restored"
     } else {

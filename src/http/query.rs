@@ -1,6 +1,6 @@
 //! The parameters of a query.
 
-use crate::http::admin_error::AdminError;
+use super::error::Error;
 use hyper::http::request::Parts;
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ pub(super) fn parameter<'h>(head: &'h Parts, name: &str) -> Option<Cow<'h, str>>
 }
 
 /// Whether a parameter is `true`; without it, no.
-pub(super) fn flag(head: &Parts, name: &str, refusal: &'static str) -> Result<bool, AdminError> {
+pub(super) fn flag(head: &Parts, name: &str, refusal: &'static str) -> Result<bool, Error> {
     match parameter(head, name).as_deref() {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
-        Some(_) => Err(AdminError::Parameter(refusal)),
+        Some(_) => Err(Error::Parameter(refusal)),
     }
 }

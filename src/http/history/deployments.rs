@@ -1,9 +1,9 @@
 //! The history of deployments: `GET /gateway/deployments`, and one of them.
 
-use super::query::{flag, parameter};
+use super::HistoryError;
 use crate::audit::{from_rfc3339, rfc3339};
-use crate::http::admin_error::AdminError;
 use crate::http::error::Error;
+use crate::http::query::{flag, parameter};
 use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
@@ -18,9 +18,9 @@ const DEFAULT_LIMIT: usize = 50;
 /// The most entries of a page. Our choice: 60 KB.
 const MAX_LIMIT: usize = 200;
 
-/// `GET /gateway/deployments?limit=…&before=…&user=…&since=…`
+/// `GET /gateway/deployments?limit=…&before=…&user=…&since=…&node=…&flow=…`
 pub(super) async fn list(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
-    let page = page(ctx.head)?;
+    let page = page(ctx.head, super::runtime(ctx))?;
     let limit = page.limit;
     // One more shows whether there is another page.
     let limited = Page {
@@ -28,10 +28,11 @@ pub(super) async fn list(ctx: &RequestContext<'_>) -> Result<Response<Body>, Err
         ..page
     };
     let entries = ctx.gateway.store.page(limited).await?;
-    let mut entries = entries.ok_or(AdminError::NoSuchRevision)?;
+    let mut entries = entries.ok_or(HistoryError::NoSuchRevision)?;
     let is_last = entries.len() <= limit;
     entries.truncate(limit);
-    let next = entries.last().filter(|_| !is_last).map(|last| &last.rev);
+    let next = entries.last().filter(|_| !is_last);
+    let next = next.map(|last| last.number);
     let list = json!({
         "deployments": entries.iter().map(entry).collect::<Vec<_>>(),
         "next": next,
@@ -41,9 +42,10 @@ pub(super) async fn list(ctx: &RequestContext<'_>) -> Result<Response<Body>, Err
 
 /// `GET /gateway/deployments/:rev?flows=true`
 pub(super) async fn one(ctx: &RequestContext<'_>, rev: &str) -> Result<Response<Body>, Error> {
-    let store = &ctx.gateway.store;
+    let (store, runtime) = (&ctx.gateway.store, super::runtime(ctx));
     let text = if flag(ctx.head, "flows", "flows must be true or false")? {
-        let past = store.past(rev).await?.ok_or(AdminError::NoSuchRevision)?;
+        let past = store.past(runtime, rev).await?;
+        let past = past.ok_or(HistoryError::NoSuchRevision)?;
         // Parsed: what is secret in it is taken out.
         let parsed = ctx.blocking(move || Ok::<_, store::Error>((past.set()?, past.revision)));
         let (flows, revision) = parsed.await??;
@@ -51,14 +53,14 @@ pub(super) async fn one(ctx: &RequestContext<'_>, rev: &str) -> Result<Response<
         text.pop();
         text + ",\"flows\":" + &flows.to_json() + "}"
     } else {
-        let revision = store.entry(rev).await?;
-        entry(&revision.ok_or(AdminError::NoSuchRevision)?).to_string()
+        let revision = store.entry(runtime, rev).await?;
+        entry(&revision.ok_or(HistoryError::NoSuchRevision)?).to_string()
     };
     Ok(response::json(StatusCode::OK, text))
 }
 
 /// An entry as clients see it.
-fn entry(revision: &Revision) -> Json {
+pub(super) fn entry(revision: &Revision) -> Json {
     let changes = revision.counts.map(|counts| {
         json!({
             "elements": counts.nodes,
@@ -68,6 +70,7 @@ fn entry(revision: &Revision) -> Json {
         })
     });
     json!({
+        "number": revision.number,
         "rev": revision.rev,
         "parent": revision.parent,
         "user": revision.user,
@@ -80,24 +83,33 @@ fn entry(revision: &Revision) -> Json {
     })
 }
 
-fn page(head: &Parts) -> Result<Page, AdminError> {
+fn page(head: &Parts, runtime: &str) -> Result<Page, Error> {
+    let since = match parameter(head, "since") {
+        None => Some(0),
+        Some(since) => from_rfc3339(&since),
+    };
+    let text = |name: &str| parameter(head, name).map(Cow::into_owned);
+    Ok(Page {
+        runtime: runtime.to_owned(),
+        before: text("before"),
+        user: text("user"),
+        since: since.ok_or(Error::Parameter(
+            "since must be a time like 2026-11-20T20:43:02Z",
+        ))?,
+        node: text("node"),
+        flow: text("flow"),
+        limit: limit(head)?,
+    })
+}
+
+/// The entries of a page.
+pub(super) fn limit(head: &Parts) -> Result<usize, Error> {
     let limit = match parameter(head, "limit") {
         None => Some(DEFAULT_LIMIT),
         Some(limit) => limit.parse().ok(),
     };
     let limit = limit.filter(|limit| (1..=MAX_LIMIT).contains(limit));
-    let since = match parameter(head, "since") {
-        None => Some(0),
-        Some(since) => from_rfc3339(&since),
-    };
-    Ok(Page {
-        before: parameter(head, "before").map(Cow::into_owned),
-        user: parameter(head, "user").map(Cow::into_owned),
-        since: since.ok_or(AdminError::Parameter(
-            "since must be a time like 2026-11-20T20:43:02Z",
-        ))?,
-        limit: limit.ok_or(AdminError::Parameter(
-            "limit must be a whole number from 1 to 200",
-        ))?,
-    })
+    limit.ok_or(Error::Parameter(
+        "limit must be a whole number from 1 to 200",
+    ))
 }

@@ -1,13 +1,13 @@
 //! `GET /gateway/diff?from=…&to=…`: what differs between two flow sets of the history, by flow.
 
-use super::query::parameter;
-use crate::http::admin_error::AdminError;
+use super::HistoryError;
 use crate::http::error::Error;
+use crate::http::query::parameter;
 use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use crate::store;
-use flows::{Compared, Credentials, Difference, FlowSet, compare, flow_of};
+use flows::{Compared, Credentials, Difference, FlowSet, Property, compare, flow_of};
 use hyper::{Response, StatusCode};
 use serde_json::{Map, Value as Json, json};
 use smol_str::SmolStr;
@@ -27,7 +27,7 @@ struct Side {
 
 /// `to` is the active revision, if it is not there.
 pub(super) async fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
-    let missing = AdminError::Parameter("from must be a revision");
+    let missing = Error::Parameter("from must be a revision");
     let from = parameter(ctx.head, "from").ok_or(missing)?.into_owned();
     let to = parameter(ctx.head, "to").map_or_else(
         || ctx.backend.deployments.active().rev.clone(),
@@ -55,8 +55,8 @@ async fn side(ctx: &RequestContext<'_>, rev: &str) -> Result<Side, Error> {
             credentials: Some(Arc::clone(&active.credentials)),
         });
     }
-    let past = ctx.gateway.store.past(rev).await?;
-    let past = past.ok_or(AdminError::NoSuchRevision)?;
+    let past = ctx.gateway.store.past(super::runtime(ctx), rev).await?;
+    let past = past.ok_or(HistoryError::NoSuchRevision)?;
     let parsed = ctx.blocking(move || {
         Ok::<_, store::Error>(Side {
             flows: Arc::new(past.set()?),
@@ -68,7 +68,7 @@ async fn side(ctx: &RequestContext<'_>, rev: &str) -> Result<Side, Error> {
 
 fn shown(old: &Side, new: &Side) -> Json {
     let secrets = match (&old.credentials, &new.credentials) {
-        (Some(old), Some(new)) => Some(differing(old, new)),
+        (Some(old), Some(new)) => Some(old.differing(new)),
         _ => None,
     };
     let compared = compare(
@@ -91,14 +91,6 @@ fn shown(old: &Side, new: &Side) -> Json {
         "omitted": compared.len() - listed.len(),
         "flows": by_flow(listed, &old.flows, &new.flows),
     })
-}
-
-/// The ids whose credentials differ.
-fn differing(old: &Credentials, new: &Credentials) -> HashSet<SmolStr> {
-    let ids = old.nodes.keys().chain(new.nodes.keys());
-    ids.filter(|id| old.nodes.get(*id) != new.nodes.get(*id))
-        .cloned()
-        .collect()
 }
 
 /// The flows in the order in which they first occur; elements on none are under the id `null`.
@@ -135,17 +127,18 @@ fn element(one: &Compared) -> Json {
         shown["credentials"] = "changed".into();
     }
     if !one.properties.is_empty() {
-        let properties: Map<String, Json> = one
-            .properties
-            .iter()
-            .map(|(name, before, after)| {
-                let mut values = Map::new();
-                values.extend(before.clone().map(|before| ("before".to_owned(), before)));
-                values.extend(after.clone().map(|after| ("after".to_owned(), after)));
-                (name.clone(), Json::Object(values))
-            })
-            .collect();
-        shown["properties"] = properties.into();
+        shown["properties"] = properties(&one.properties);
     }
     shown
+}
+
+/// The properties that differ, each with its values before and after.
+pub(super) fn properties(properties: &[Property]) -> Json {
+    let shown = properties.iter().map(|(name, before, after)| {
+        let mut values = Map::new();
+        values.extend(before.clone().map(|before| ("before".to_owned(), before)));
+        values.extend(after.clone().map(|after| ("after".to_owned(), after)));
+        (name.clone(), Json::Object(values))
+    });
+    shown.collect::<Map<_, _>>().into()
 }

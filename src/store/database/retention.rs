@@ -1,0 +1,58 @@
+//! What the history forgets: entries beyond a number, an age, or a size.
+//!
+//! An entry that is forgotten is shown no more. Its row stays as long as a difference builds upon it, or a recovery may
+//! need it.
+
+use super::deployments::{WRITTEN, rows};
+use super::{Error, integer};
+use crate::store::{ENGINE, Revision};
+use rusqlite::{Transaction, params};
+
+/// How much of the history of each runtime is kept; the newest flow set always is.
+#[derive(Debug, Clone)]
+pub(in crate::store) struct Retention {
+    /// Flow sets before the newest one.
+    pub(in crate::store) earlier: usize,
+    /// Seconds.
+    pub(in crate::store) age: u64,
+    /// Bytes of the rows that are shown.
+    pub(in crate::store) bytes: u64,
+}
+
+/// Forgets what the newest entry of a runtime leaves beyond the limits.
+pub(super) fn forget(
+    transaction: &Transaction<'_>,
+    newest: &Revision,
+    retention: &Retention,
+) -> Result<(), Error> {
+    let forgotten = transaction
+        .prepare_cached(
+            "UPDATE deployments SET forgotten = TRUE WHERE number IN (
+                SELECT number FROM (
+                    SELECT number, at, row_number() OVER newest AS place, sum(bytes) OVER newest AS bytes
+                    FROM deployments WHERE runtime = ?1 AND NOT forgotten WINDOW newest AS (ORDER BY number DESC))
+                WHERE place > ?2 OR at < ?3 OR bytes > ?4)
+             AND number <> (SELECT max(number) FROM deployments WHERE runtime = ?1 AND deployed)",
+        )?
+        .execute(params![
+            newest.runtime,
+            rows(retention.earlier).saturating_add(1),
+            integer(newest.at.saturating_sub(retention.age)),
+            integer(retention.bytes)
+        ])?;
+    if forgotten == 0 && newest.runtime != ENGINE {
+        return Ok(());
+    }
+    transaction
+        .prepare_cached(&format!(
+            "WITH RECURSIVE needed(number) AS (
+                SELECT number FROM deployments AS earlier WHERE runtime = ?1 AND forgotten AND (
+                    (runtime = '{ENGINE}' AND number >= {WRITTEN}) OR EXISTS (
+                        SELECT 1 FROM deployments AS later WHERE later.base = earlier.number AND NOT later.forgotten))
+                UNION
+                SELECT base FROM deployments JOIN needed USING (number) WHERE base IS NOT NULL)
+             DELETE FROM deployments WHERE runtime = ?1 AND forgotten AND number NOT IN needed"
+        ))?
+        .execute([&newest.runtime])?;
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! The table of touched elements: which elements each deployment has added, removed, changed or moved.
+
+use super::deployments::{REVISION, revision, rows};
+use super::{Database, Error, commit};
+use crate::store::{NodePage, Revision};
+use flows::Touched;
+use rusqlite::{Transaction, params};
+
+/// The name of the fact that a migration leaves: the number of the newest deployment of a version without this table.
+const UNLISTED: &str = "unlisted";
+
+/// A deployment that has touched an element.
+pub(in crate::store) struct Touch {
+    /// Its place in the history.
+    pub(in crate::store) number: i64,
+    /// Its entry.
+    pub(in crate::store) revision: Revision,
+    /// Whether it was deployed, not only kept.
+    pub(in crate::store) deployed: bool,
+    /// The flow that the element is on, or was on; empty: none.
+    pub(in crate::store) flow: String,
+    /// The flow that it was on before, if that is another one.
+    pub(in crate::store) left: Option<String>,
+    /// `added`, `removed` …
+    pub(in crate::store) difference: String,
+    /// Whether its credentials differ.
+    pub(in crate::store) credentials: bool,
+}
+
+/// Adds the elements that one deployment touches.
+pub(super) fn add(
+    transaction: &Transaction<'_>,
+    number: i64,
+    touched: &[Touched],
+) -> Result<(), Error> {
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO touched (number, id, flow, was_on, difference, credentials) VALUES (?, ?, ?, ?, ?, ?)",
+    )?;
+    for one in touched {
+        insert.execute(params![
+            number,
+            one.id.as_str(),
+            one.flow.as_str(),
+            one.left.as_deref(),
+            one.difference.name(),
+            one.credentials
+        ])?;
+    }
+    Ok(())
+}
+
+impl Database {
+    /// The deployments that have touched an element, newest first; `before`: only those older than this number.
+    pub(in crate::store) fn touches(
+        &self,
+        page: &NodePage,
+        before: Option<i64>,
+    ) -> Result<Vec<Touch>, Error> {
+        let mut query = self.connection.prepare_cached(&format!(
+            "SELECT {REVISION}, deployed, touched.flow, was_on, difference, touched.credentials
+             FROM touched JOIN deployments USING (number)
+             WHERE touched.id = ?1 AND runtime = ?2 AND NOT forgotten AND number < ?3
+             ORDER BY number DESC LIMIT ?4"
+        ))?;
+        let before = before.unwrap_or(i64::MAX);
+        let asked = params![page.node, page.runtime, before, rows(page.limit)];
+        let found = query.query_map(asked, |row| {
+            let revision = revision(row)?;
+            Ok(Touch {
+                number: revision.number,
+                revision,
+                deployed: row.get("deployed")?,
+                flow: row.get("flow")?,
+                left: row.get("was_on")?,
+                difference: row.get("difference")?,
+                credentials: row.get("credentials")?,
+            })
+        })?;
+        Ok(found.collect::<Result<_, _>>()?)
+    }
+
+    /// The number of the oldest entry of a runtime after which the history lacks none.
+    pub(in crate::store) fn unbroken_since(&self, runtime: &str) -> Result<i64, Error> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT coalesce(max(number), 0) FROM (
+                SELECT number, forgotten, parent, lag(rev) OVER (ORDER BY number) AS before
+                FROM deployments WHERE runtime = ? AND deployed)
+             WHERE forgotten OR parent IS NOT before",
+        )?;
+        Ok(query.query_row([runtime], |row| row.get(0))?)
+    }
+
+    /// The deployment before one; `None`: there is none, or the history has forgotten it.
+    pub(in crate::store) fn parent(&self, number: i64) -> Result<Option<i64>, Error> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT max(earlier.number) FROM deployments AS this JOIN deployments AS earlier
+                ON earlier.rev = this.parent AND earlier.runtime = this.runtime
+                    AND earlier.deployed AND earlier.number < this.number
+             WHERE this.number = ?",
+        )?;
+        Ok(query.query_row([number], |row| row.get(0))?)
+    }
+
+    /// The newest deployment, up to which the elements that they touch are to be found yet; `None`: they are listed.
+    pub(in crate::store) fn unlisted(&self) -> Result<Option<i64>, Error> {
+        Ok(self.fact(UNLISTED)?.and_then(|number| number.parse().ok()))
+    }
+
+    /// The flow sets up to a number, oldest first: the number of each, whether it was deployed, and whether it was the
+    /// first one.
+    pub(in crate::store) fn up_to(&self, number: i64) -> Result<Vec<(i64, bool, bool)>, Error> {
+        let mut query = self.connection.prepare(
+            "SELECT number, deployed, parent IS NULL FROM deployments WHERE number <= ? ORDER BY number",
+        )?;
+        let rows = query.query_map([number], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Adds the elements that earlier deployments touched, and says that they are listed.
+    pub(in crate::store) fn list_touched(
+        &mut self,
+        found: &[(i64, Vec<Touched>)],
+    ) -> Result<(), Error> {
+        let transaction = self.connection.transaction()?;
+        for (number, touched) in found {
+            add(&transaction, *number, touched)?;
+        }
+        transaction.execute("DELETE FROM fact WHERE name = ?", [UNLISTED])?;
+        commit(transaction)
+    }
+}
