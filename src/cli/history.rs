@@ -3,7 +3,7 @@
 use super::table::aligned;
 use crate::audit::rfc3339;
 use crate::config::Config;
-use crate::store::{Error, History, Revision};
+use crate::store::{ENGINE, Error, History, Revision};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -26,16 +26,21 @@ pub(super) fn show(config: &Config, rev: Option<&str>) -> ExitCode {
     }
 }
 
+/// With the upstreams, if there are any.
 fn listed(revisions: &[Revision]) -> String {
-    let mut rows = vec![["revision", "deployed", "type", "user"].map(str::to_owned)];
+    let mut rows = vec![["revision", "deployed", "type", "user", ""].map(str::to_owned)];
     rows.extend(revisions.iter().map(|revision| {
         [
             revision.rev.clone(),
             rfc3339(revision.at),
             revision.kind.clone(),
             revision.user.clone(),
+            revision.runtime.clone(),
         ]
     }));
+    if revisions.iter().any(|revision| revision.runtime != ENGINE) {
+        rows[0][4].push_str("upstream");
+    }
     aligned(&rows)
 }
 

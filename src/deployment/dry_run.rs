@@ -68,8 +68,8 @@ impl Deployments {
         })
     }
 
-    /// The active revision, flow set and credentials; those of an upstream are not known here.
-    async fn current(
+    /// The active revision, flow set and credentials; an upstream is asked, and its credentials are not known.
+    pub async fn current(
         &self,
         watch: &mut AuthWatch,
     ) -> Result<(String, Arc<FlowSet>, Arc<Credentials>), Error> {

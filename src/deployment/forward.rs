@@ -1,17 +1,17 @@
-//! Deployments of a runtime behind us: turn, revision, send. Nothing of its flows is kept here.
+//! Deployments of a runtime behind us: turn, revision, policy, send, and the history.
 
 use super::candidate::proposed;
 use super::outcome;
 use super::permit::{permissions, still_permitted};
+use super::upstream_history::{Found, Led, unread};
 use super::{Active, Authorized, Deployments, Error, Phases, Request, Runtime, StartContext, name};
-use crate::audit::{Actor, Event};
+use crate::audit::Event;
 use crate::auth::AuthWatch;
 use crate::metrics::Phase;
 use crate::policy::Proposal;
 use crate::upstream::{self, Change, Changed, Outcome};
 use arc_swap::{ArcSwap, ArcSwapOption};
-use bytes::Bytes;
-use flows::{Counts, Credentials, DeploymentType, FlowSet, Patch, Submission};
+use flows::{Counts, Credentials, DeploymentType, FlowSet, Patch};
 use serde_json::{Value, json};
 use std::pin::pin;
 use std::sync::{Arc, Mutex as Lock};
@@ -70,12 +70,7 @@ impl Deployments {
     pub async fn forward(
         &self,
         forward: Forward,
-        Authorized {
-            actor,
-            watch,
-            now,
-            message,
-        }: Authorized<'_>,
+        by: Authorized<'_>,
         clock: fn() -> Instant,
     ) -> Result<Changed, Error> {
         let Some(upstream) = self.runtime.upstream() else {
@@ -85,41 +80,47 @@ impl Deployments {
         let mut phases = Phases::begin(&self.metrics, kind, clock);
 
         // turn
-        let mut known = self.lock(watch).await?;
-        self.permit_now(now)?;
+        let mut known = self.lock(by.watch).await?;
+        self.permit_now(by.now)?;
         phases.end(Phase::Wait);
 
         // revision: the upstream's own, asked for anew, because others may have deployed there
         let rev = forward.purpose.rev().map(str::to_owned);
         if let Purpose::Flows(Request::Flows { submission, .. }) = &forward.purpose {
-            self.permit_rev(submission, watch)?;
+            self.permit_rev(submission, by.watch)?;
         }
-        let judged = permissions(watch.caller());
-        let old = if rev.is_some() || (forward.purpose.is_shown() && self.compares(watch)) {
-            let (active, flows) = watch.during(pin!(upstream.revision())).await??;
-            self.notice_outside_edit((&mut known, &active), actor, now);
-            self.compare(rev.as_deref(), active, &flows)?
-        } else {
-            None
-        };
+        let judged = permissions(by.watch.caller());
+        let found = self.found(&forward.purpose, by.watch).await?;
+        if let Some(found) = &found {
+            let noticed = (&mut *known, found);
+            self.notice_outside_edit(upstream, noticed, by.actor, by.now)
+                .await;
+            self.compare(rev.as_deref(), &found.rev)?;
+        }
 
         // policy
         let (begin, done, mut facts) = forward.purpose.account(kind);
+        let old = found.and_then(|found| found.flows);
+        let changes_flows = matches!(forward.purpose, Purpose::Flows(_));
+        let mut led = None;
         if let Purpose::Flows(request) = forward.purpose
-            && let Some(counts) = self.permit_there(request, old.as_ref(), watch).await?
+            && let Some(judged) = self.permit_there(request, old, by.watch).await?
         {
-            outcome::counts(&mut facts, &counts);
+            outcome::counts(&mut facts, &judged.0);
+            led = Some(judged.1);
         }
         phases.end(Phase::Plan);
 
         // account: recorded before it happens; if that fails the change is refused, as `audit.on_failure` requires
-        outcome::message(&mut facts, message);
+        outcome::message(&mut facts, by.message);
         facts["upstream"] = upstream.name().into();
         facts["before"] = json!(rev.as_ref().or(known.as_ref()));
-        self.audit.durable(begin, actor, now, facts.clone()).await?;
+        self.audit
+            .durable(begin, by.actor, by.now, facts.clone())
+            .await?;
 
         // send: until the upstream answers, the active revision is unknown
-        still_permitted(&judged, watch)?;
+        still_permitted(&judged, by.watch)?;
         let before = known.take();
         let changed = upstream.apply(forward.change).await?;
         phases.end(Phase::Apply);
@@ -128,9 +129,38 @@ impl Deployments {
         if let Outcome::Done(rev) = &changed.outcome {
             facts["rev"] = json!(rev);
             // It has happened: its beginning is recorded, and a failure to record its end is logged.
-            let _ = self.audit.durable(done, actor, now, facts).await;
+            let _ = self.audit.durable(done, by.actor, by.now, facts).await;
+            if changes_flows {
+                let change = (kind, rev.clone(), led);
+                *known = self.keep_change(upstream, change, &by).await;
+            }
         }
         Ok(changed)
+    }
+
+    /// The flow set that the upstream has now, if the revision, the policy or the history needs it. The history alone
+    /// holds up no change.
+    async fn found(
+        &self,
+        purpose: &Purpose,
+        watch: &mut AuthWatch,
+    ) -> Result<Option<Found>, Error> {
+        let Some(upstream) = self.runtime.upstream() else {
+            return Err(Error::Runtime);
+        };
+        let is_needed = purpose.rev().is_some() || (purpose.is_shown() && self.compares(watch));
+        let is_kept = self.store.keeps_upstreams() && matches!(purpose, Purpose::Flows(_));
+        if !is_needed && !is_kept {
+            return Ok(None);
+        }
+        match watch.during(pin!(upstream.revision())).await? {
+            Ok(found) => Ok(Some(Found::parse(found))),
+            Err(error) if is_needed => Err(error.into()),
+            Err(error) => {
+                unread(upstream, &error);
+                Ok(None)
+            }
+        }
     }
 
     /// The revision that the upstream has now, as far as its answer tells.
@@ -145,53 +175,24 @@ impl Deployments {
         }
     }
 
-    /// Records that others have deployed there since the last change of ours, which is `known`.
-    fn notice_outside_edit(
-        &self,
-        (known, active): (&mut Option<String>, &str),
-        actor: &Actor,
-        now: u64,
-    ) {
-        let before = known.replace(active.to_owned());
-        let Some(upstream) = self.runtime.upstream() else {
-            return;
-        };
-        if before.is_none_or(|before| before == active) {
-            return;
-        }
-        tracing::warn!(
-            upstream = upstream.name(),
-            rev = active,
-            "the upstream's flows were changed by someone else"
-        );
-        let facts = json!({ "rev": active, "upstream": upstream.name() });
-        self.audit.record(Event::OutsideEdit, actor, now, facts);
-    }
-
-    /// Refuses another revision than the active one; returns the active flow set, if it can be read.
-    fn compare(
-        &self,
-        rev: Option<&str>,
-        active: String,
-        flows: &Bytes,
-    ) -> Result<Option<FlowSet>, Error> {
+    /// Refuses another revision than the active one.
+    fn compare(&self, rev: Option<&str>, active: &str) -> Result<(), Error> {
         if rev.is_some_and(|rev| rev != active) {
             self.metrics.revision_conflict();
+            let active = active.to_owned();
             return Err(Error::Stale { active });
         }
-        Ok(Submission::v2(&FlowSet::default(), flows)
-            .ok()
-            .map(|active| active.flows))
+        Ok(())
     }
 
-    /// Refuses what the policy does not allow; answers how much the change changes, if the flow set before is known. The
-    /// upstream alone knows what it reads from its storage again.
+    /// Refuses what the policy does not allow; answers how much the change changes and what it leads to, if the flow set
+    /// before is known. The upstream alone knows what it reads from its storage again.
     async fn permit_there(
         &self,
         request: Request,
-        old: Option<&FlowSet>,
+        old: Option<Arc<FlowSet>>,
         watch: &mut AuthWatch,
-    ) -> Result<Option<Counts>, Error> {
+    ) -> Result<Option<(Counts, Led)>, Error> {
         self.permit_reload(&request, watch)?;
         let compares = self.compares(watch) && !matches!(request, Request::Reload);
         let Some(old) = old else {
@@ -202,12 +203,22 @@ impl Deployments {
             };
         };
         let kind = request.kind();
-        let Some(next) = proposed(request, old, &Credentials::default())? else {
-            return Ok(None);
+        let is_exact = matches!(request, Request::Flows { .. });
+        let next = match proposed(request, &old, &Credentials::default()) {
+            Ok(Some(next)) => next,
+            Ok(None) => return Ok(None),
+            // Without rules it is the upstream that refuses a change of a flow that is not there.
+            Err(_) if !compares => return Ok(None),
+            Err(error) => return Err(error),
         };
-        let proposal = Proposal::new(old, &next.flows, &next.sent, kind);
+        let proposal = Proposal::new(&old, &next.flows, &next.sent, kind);
         self.permit(proposal, watch).await?;
-        Ok(Some(Patch::between(old, &next.flows).counts))
+        let led = Led {
+            flows: Arc::new(next.flows),
+            sent: next.sent,
+            is_exact,
+        };
+        Ok(Some((Patch::between(&old, &led.flows).counts, led)))
     }
 }
 

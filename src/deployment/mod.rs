@@ -9,6 +9,7 @@ mod outcome;
 mod permit;
 mod restore;
 mod runtime;
+mod upstream_history;
 
 pub use dry_run::Checked;
 pub use forward::{Forward, Purpose};
@@ -21,7 +22,7 @@ use crate::auth::{AuthWatch, Lapsed};
 use crate::config::Policy;
 use crate::metrics::{Metrics, Phase};
 use crate::policy::{Freeze, Proposal, Verdict};
-use crate::store::{self, Record, Revision, Store};
+use crate::store::{self, OUTSIDE_EDIT, Record, Revision, Store};
 use crate::upstream;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
@@ -377,7 +378,7 @@ impl Deployments {
             return Ok(());
         };
         let edit = Active::new(edit.flows, edit.credentials, None);
-        let record = edit.record(&Actor::program(), "outside-edit", None, now);
+        let record = edit.record(&Actor::program(), OUTSIDE_EDIT, None, now);
         self.store.keep(record).await.map_err(Error::Store)?;
         tracing::warn!(
             rev = edit.rev,
@@ -414,13 +415,8 @@ impl Active {
         Record {
             revision: Revision {
                 rev: self.rev.clone(),
-                user: actor.user.clone(),
-                how: actor.by.clone(),
-                address: actor.address.map_or_else(String::new, |a| a.to_string()),
-                kind: kind.to_owned(),
-                at,
                 counts,
-                ..Revision::default()
+                ..entry(actor, kind, at)
             },
             flows: Arc::clone(&self.flows),
             credentials: Arc::clone(&self.credentials),
@@ -434,6 +430,18 @@ impl From<FlowError> for Error {
             FlowError::Malformed(malformed) => Self::Malformed(malformed),
             FlowError::NoSuchFlow => Self::NoSuchFlow,
         }
+    }
+}
+
+/// An entry of the history: who deploys what, and when.
+fn entry(actor: &Actor, kind: &str, at: u64) -> Revision {
+    Revision {
+        user: actor.user.clone(),
+        how: actor.by.clone(),
+        address: actor.address.map_or_else(String::new, |a| a.to_string()),
+        kind: kind.to_owned(),
+        at,
+        ..Revision::default()
     }
 }
 

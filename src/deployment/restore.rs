@@ -6,7 +6,7 @@ use super::{Active, Deployments, Error, Runtime, plan_of};
 use crate::audit::{Actor, Audit, Event};
 use crate::config;
 use crate::metrics::Metrics;
-use crate::store::{self, FALLBACK, Loaded, Reading, Store};
+use crate::store::{self, FALLBACK, Loaded, OUTSIDE_EDIT, Reading, Store};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use flows::{Credentials, DeploymentType, FlowSet};
 use serde_json::json;
@@ -225,7 +225,7 @@ async fn stored(
     let edited = rev.is_none() && !locked && !flows.nodes().is_empty();
     let active = Active::new(flows, credentials, rev);
     if edited {
-        let record = active.record(&Actor::program(), "outside-edit", None, *now);
+        let record = active.record(&Actor::program(), OUTSIDE_EDIT, None, *now);
         store.commit(record).await.map_err(Error::Store)?;
         let facts = json!({ "rev": active.rev });
         audit.record(Event::OutsideEdit, &Actor::program(), *now, facts);

@@ -169,7 +169,7 @@ pub(super) enum Error {
     Store(#[from] store::Error),
     /// What only the engine has is asked for where an upstream runs the flows.
     #[error(
-        "the flows of this path run in an upstream; profiles and the history are those of flowgate's own engine"
+        "the flows of this path run in an upstream; profiles are those of flowgate's own engine"
     )]
     NoEngine,
     /// A form of `/auth/*` is malformed; the answer is RFC 6749's.

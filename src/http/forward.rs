@@ -12,7 +12,7 @@ use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use super::route::{self, Admin, Editor, Target};
-use super::{auth, check, comms, identify, openapi, redact, tunnel};
+use super::{auth, check, comms, history, identify, openapi, redact, tunnel};
 use crate::audit::Event;
 use crate::deployment::{self, Authorized, Forward, Purpose, Request, name};
 use crate::metrics::{self, Phase, RouteClass};
@@ -61,7 +61,7 @@ pub(super) async fn act(
         Target::Absent if ctx.class == RouteClass::Auth => Err(Error::NotFound),
         Target::Unassigned => Err(Error::NotFound),
         Target::Admin(admin) if admin.is_of_engine() => Err(Error::NoEngine),
-        Target::History(_) => Err(Error::NoEngine),
+        Target::History(history) => Box::pin(history::act(ctx, path, history)).await,
         Target::Endpoint if websocket::is_wanted(ctx.head) => {
             Box::pin(tunnel::open(ctx, path, upstream)).await
         }
@@ -198,6 +198,25 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
         })
     };
     answer(ctx, upstream, run(ctx, version, kind, prepare).await?)
+}
+
+/// A deployment of a flow set that the client has not sent.
+pub(super) async fn deploy_set(
+    ctx: &RequestContext<'_>,
+    upstream: &Upstream,
+    submission: Submission,
+    kind: DeploymentType,
+) -> Result<Changed> {
+    let target = upstream.flows_path();
+    let front = forwarded_request(ctx, &target, Some(upstream));
+    let (flows, rev) = (submission.flows.to_json(), json!(submission.rev));
+    let body = format!("{{\"flows\":{flows},\"rev\":{rev}}}");
+    let change = upstream.deployment(&front, "v2", name(kind), body.into());
+    let prepare = move || {
+        let purpose = Purpose::Flows(Request::Flows { submission, kind });
+        Ok(Forward { change, purpose })
+    };
+    run(ctx, Version::V2, kind, prepare).await
 }
 
 /// Other changes of flows: sent under the deployment lock, without a revision (docs/reference/node-red-admin-api.md
@@ -361,7 +380,7 @@ async fn settings(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upst
 }
 
 /// The answer to a change.
-fn answer(ctx: &RequestContext<'_>, upstream: &Upstream, changed: Changed) -> Result {
+pub(super) fn answer(ctx: &RequestContext<'_>, upstream: &Upstream, changed: Changed) -> Result {
     let response = changed.response;
     no_refusal(upstream, response.status())?;
     if let Some(error_page) = error_page_as_json(response.status(), response.headers()) {

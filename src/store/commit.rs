@@ -16,10 +16,10 @@ use flows::{Credentials, Patch, Touched};
 use std::sync::Arc;
 
 /// Every so many deployments the history has a whole flow set. Our choice: 31 differences are read in milliseconds.
-const WHOLE_EVERY: usize = 32;
+pub(super) const WHOLE_EVERY: usize = 32;
 
 /// A difference longer than this part of its flow set is not kept: the whole set is.
-const LONGEST_DIFFERENCE: usize = 4;
+pub(super) const LONGEST_DIFFERENCE: usize = 4;
 
 /// What a deployment writes.
 struct Change {

@@ -21,6 +21,7 @@ mod recovery;
 mod tests;
 mod thread;
 mod touched;
+mod upstream_history;
 mod write_ahead_log;
 mod written;
 
@@ -28,6 +29,7 @@ pub use deployments::{Page, Past};
 pub use history::History;
 pub use library::{Entry, Item, LibraryPath};
 pub use node_history::{NodeChange, NodePage};
+pub use upstream_history::UpstreamRecord;
 
 use crate::allocator;
 use crate::config;
@@ -218,6 +220,8 @@ pub const ENGINE: &str = "";
 const GENERATED_ADMIN: &str = "generated_admin";
 /// The kind, in the history, of a deployment that the program made because the one after it did not start.
 pub const FALLBACK: &str = "fallback";
+/// The kind, in the history, of a flow set that others have made.
+pub const OUTSIDE_EDIT: &str = "outside-edit";
 /// The name of the fact that holds the freeze that an operator has commanded.
 const FREEZE: &str = "freeze";
 /// The name of the fact that holds whether flows run.
@@ -227,6 +231,8 @@ const RUNNING: &str = "running";
 #[derive(Clone)]
 pub struct Store {
     owner: Arc<StoreThread>,
+    /// Whether upstreams have a history.
+    upstream_history: bool,
 }
 
 impl Store {
@@ -234,7 +240,10 @@ impl Store {
     /// A second process on the same directory is refused.
     pub fn open(config: &config::Storage) -> Result<Self, Error> {
         let owner = Arc::new(StoreThread::start(config)?);
-        Ok(Self { owner })
+        Ok(Self {
+            owner,
+            upstream_history: config.history > 0,
+        })
     }
 
     /// All sessions, oldest first.

@@ -5,6 +5,7 @@
 use super::{Error, ForwardedRequest, Outgoing, ResponseBody, Upstream};
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use hyper::http::uri::PathAndQuery;
 use hyper::{Request, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -86,6 +87,14 @@ impl Upstream {
             request: request.map(|()| body),
             client: front.address,
         }
+    }
+
+    /// The path of its flow set.
+    pub fn flows_path(&self) -> PathAndQuery {
+        let path = format!("{}/flows", self.0.config.root);
+        // The config has let through nothing that could not stand in a path.
+        path.parse()
+            .unwrap_or_else(|_| PathAndQuery::from_static("/flows"))
     }
 
     /// Any other change for a client, under its own headers.

@@ -2,7 +2,6 @@
 
 use crate::client::Answer;
 use crate::harness::{Gateway, flow_set, page};
-use crate::mock_upstream::{Action, MockUpstream, ok};
 use serde_json::{Value as Json, json};
 
 async fn read(gateway: &Gateway, token: &str, path: &str) -> Json {
@@ -289,27 +288,4 @@ async fn what_the_policy_forbids_now_is_not_rolled_back_to() {
         "{}",
         refused.text()
     );
-}
-
-#[tokio::test]
-async fn in_front_of_an_upstream_there_is_no_history() {
-    let upstream = MockUpstream::start(|_| Action::Respond(ok("text/plain", "here"))).await;
-    let gateway = Gateway::with(&upstream.config());
-    let token = gateway.sign_in("admin").await;
-    upstream.take();
-    for path in ["deployments", "deployments/x", "diff?from=x"] {
-        let request = gateway.get(&format!("/gateway/{path}")).token(&token);
-        let answer = request.send().await;
-        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"));
-        assert!(
-            answer.text().contains("run in an upstream"),
-            "{}",
-            answer.text()
-        );
-    }
-    assert_eq!(
-        roll_back(&gateway, &token, "x/rollback", "x").await.status,
-        404
-    );
-    assert!(upstream.take().is_empty());
 }

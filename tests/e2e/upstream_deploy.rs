@@ -181,7 +181,7 @@ async fn changes_of_every_kind_share_the_deploy_lock() {
         assert_eq!(answer.await.unwrap().status, 200);
     }
     let received_here = behind.received();
-    assert_eq!((running.lock().unwrap().0, received_here.len()), (5, 5));
+    assert_eq!((running.lock().unwrap().0, posts(&behind).len()), (5, 5));
     let one_connection = received_here
         .iter()
         .all(|h| h.connection == received_here[0].connection);

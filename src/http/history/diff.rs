@@ -11,7 +11,6 @@ use flows::{Compared, Credentials, Difference, FlowSet, Property, compare, flow_
 use hyper::{Response, StatusCode};
 use serde_json::{Map, Value as Json, json};
 use smol_str::SmolStr;
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -21,19 +20,16 @@ const MAX_LISTED: usize = 1_000;
 /// One of the two flow sets.
 struct Side {
     flows: Arc<FlowSet>,
-    /// `None`: they cannot be decrypted.
+    /// `None`: they cannot be decrypted, or are an upstream's.
     credentials: Option<Arc<Credentials>>,
 }
 
-/// `to` is the active revision, if it is not there.
+/// `to` is the active flow set, if it is not there.
 pub(super) async fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
     let missing = Error::Parameter("from must be a revision");
-    let from = parameter(ctx.head, "from").ok_or(missing)?.into_owned();
-    let to = parameter(ctx.head, "to").map_or_else(
-        || ctx.backend.deployments.active().rev.clone(),
-        Cow::into_owned,
-    );
-    let (old, new) = (side(ctx, &from).await?, side(ctx, &to).await?);
+    let from = parameter(ctx.head, "from").ok_or(missing)?;
+    let (from, old) = side(ctx, Some(&from)).await?;
+    let (to, new) = side(ctx, parameter(ctx.head, "to").as_deref()).await?;
     let shown = ctx.blocking(move || shown(&old, &new)).await?;
     let Json::Object(mut shown) = shown else {
         return Err(Error::Broken);
@@ -46,22 +42,26 @@ pub(super) async fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Err
     ))
 }
 
-/// The active flow set need not be in the history: it may never have been deployed.
-async fn side(ctx: &RequestContext<'_>, rev: &str) -> Result<Side, Error> {
-    let active = ctx.backend.deployments.active();
-    if active.rev == rev {
-        return Ok(Side {
-            flows: Arc::clone(&active.flows),
-            credentials: Some(Arc::clone(&active.credentials)),
-        });
+/// A flow set with its revision; without one, the active flow set. The engine's active one need not be in the history:
+/// it may never have been deployed.
+async fn side(ctx: &RequestContext<'_>, rev: Option<&str>) -> Result<(String, Side), Error> {
+    let is_upstream = ctx.backend.runtime.upstream().is_some();
+    if rev.is_none() || !is_upstream {
+        let (active, flows, credentials) = super::current(ctx).await?;
+        if rev.is_none_or(|rev| rev == active) {
+            let credentials = Some(credentials).filter(|_| !is_upstream);
+            return Ok((active, Side { flows, credentials }));
+        }
     }
+    let rev = rev.unwrap_or_default();
     let past = ctx.gateway.store.past(super::runtime(ctx), rev).await?;
     let past = past.ok_or(HistoryError::NoSuchRevision)?;
     let parsed = ctx.blocking(move || {
-        Ok::<_, store::Error>(Side {
+        let side = Side {
             flows: Arc::new(past.set()?),
-            credentials: past.credentials.map(Arc::new),
-        })
+            credentials: past.credentials.filter(|_| !is_upstream).map(Arc::new),
+        };
+        Ok::<_, store::Error>((past.revision.rev, side))
     });
     Ok(parsed.await??)
 }

@@ -1,10 +1,10 @@
 //! The history of deployments: what was deployed, what differs, and back to it.
 
+mod deploy;
 mod deployments;
 mod diff;
 mod error;
 mod nodes;
-#[cfg(feature = "engine")]
 mod rollback;
 
 pub(super) use error::HistoryError;
@@ -16,7 +16,9 @@ use super::response_body::Body;
 use super::route::History;
 use crate::store::ENGINE;
 use crate::upstream::Upstream;
+use flows::{Credentials, FlowSet};
 use hyper::Response;
+use std::sync::Arc;
 
 /// Handles a request by its route.
 pub(super) async fn act(
@@ -27,13 +29,20 @@ pub(super) async fn act(
     match history {
         History::List => deployments::list(ctx).await,
         History::Entry => deployments::one(ctx, &path.parameter(2)).await,
-        #[cfg(feature = "engine")]
-        History::Rollback => rollback::deploy(ctx, &path.parameter(2)).await,
-        #[cfg(not(feature = "engine"))]
-        History::Rollback => Err(Error::NoEngine),
+        History::Rollback => rollback::roll_back(ctx, &path.parameter(2)).await,
         History::Diff => diff::read(ctx).await,
         History::Node => nodes::read(ctx, path.parameter(2)).await,
     }
+}
+
+/// The active revision, flow set and credentials; an upstream is asked, and its credentials are not known.
+async fn current(
+    ctx: &RequestContext<'_>,
+) -> Result<(String, Arc<FlowSet>, Arc<Credentials>), Error> {
+    let backend = Arc::clone(ctx.backend);
+    let mut watch = ctx.detached_watch();
+    let task = async move { backend.deployments.current(&mut watch).await };
+    Ok(ctx.control(task).await??)
 }
 
 /// The name under which the history has the runtime of a request.

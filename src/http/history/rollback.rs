@@ -1,59 +1,50 @@
 //! `POST /gateway/deployments/:rev/rollback`: back to an earlier flow set, or one flow of it.
 
 use super::HistoryError;
-use crate::deployment::{self, Request};
-use crate::http::dialect::{self, Version};
+use super::deploy::{Deployed, deploy, kind};
+use crate::deployment;
 use crate::http::error::Error;
-use crate::http::flows::run;
 use crate::http::query::parameter;
 use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use crate::store::Past;
-use flows::{
-    Credentials, DeploymentType, FlowError, FlowSet, Submission, flow_of, json, take_back,
-};
+use flows::{Credentials, FlowError, FlowSet, Submission, flow_of, json, take_back};
 use hyper::{Response, StatusCode};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// `POST /gateway/deployments/:rev/rollback?flow=…` with `{"rev"}`, the active revision: an ordinary deployment of the
 /// earlier flow set, or of the active one with one flow as it was.
-pub(super) async fn deploy(
+pub(super) async fn roll_back(
     ctx: &mut RequestContext<'_>,
     rev: &str,
 ) -> Result<Response<Body>, Error> {
-    let kind = dialect::deployment_type(&ctx.head.headers)?;
-    if kind == DeploymentType::Reload {
-        let sentence = "a rollback is no reload: the type must be full, nodes or flows";
-        return Err(Error::Body(sentence.to_owned()));
-    }
+    kind(ctx)?;
     let active_rev = active_rev(&ctx.read_json().await?)?;
     let flow = parameter(ctx.head, "flow").map(Cow::into_owned);
-    let past = ctx.gateway.store.past(super::runtime(ctx), rev).await?;
+    let runtime = super::runtime(ctx).to_owned();
+    let past = ctx.gateway.store.past(&runtime, rev).await?;
     let past = past.ok_or(HistoryError::NoSuchRevision)?;
-    let credentials = if past.credentials.is_some() {
+    let is_upstream = ctx.backend.runtime.upstream().is_some();
+    let credentials = if past.credentials.is_some() && !is_upstream {
         "restored"
     } else {
         "kept"
     };
-    let backend = Arc::clone(ctx.backend);
-    let request = move || {
-        let active = backend.deployments.active();
-        // If another flow set is active by then, the deployment is refused for its revision.
-        let submission = submission(&active, &past, flow.as_deref())?;
-        Ok(Request::Flows {
-            submission: Submission {
-                rev: Some(active_rev),
-                ..submission
-            },
-            kind,
-        })
+    let make = move |flows: &FlowSet, kept: &Credentials| {
+        submission((flows, kept), &past, flow.as_deref())
     };
-    let deployed = run(ctx, Version::V2, kind, request).await?;
-    let answer = serde_json::json!({ "rev": deployed.rev, "credentials": credentials });
+    let rev = match deploy(ctx, active_rev, make).await? {
+        Deployed::Active(rev) => rev,
+        Deployed::Refused(response) => return Ok(response),
+    };
+    let mut answer = json!({ "rev": rev, "credentials": credentials });
+    if is_upstream {
+        let lacking = ctx.gateway.store.lacking_credentials(&runtime, &rev);
+        answer["without_credentials"] = lacking.await?.into();
+    }
     Ok(response::json(StatusCode::OK, answer.to_string()))
 }
 
@@ -71,14 +62,14 @@ fn active_rev(body: &[u8]) -> Result<String, Error> {
 
 /// The deployment that leads back. Credentials that differ are replaced by those of the history, if it has them.
 fn submission(
-    active: &deployment::Active,
+    (active, kept): (&FlowSet, &Credentials),
     past: &Past,
     flow: Option<&str>,
 ) -> Result<Submission, deployment::Error> {
     let earlier = past.set().map_err(deployment::Error::Store)?;
     let flows = match flow {
         None => earlier,
-        Some(flow) => take_back(&active.flows, &earlier, flow).map_err(|error| match error {
+        Some(flow) => take_back(active, &earlier, flow).map_err(|error| match error {
             FlowError::NoSuchFlow => deployment::Error::NoSuchFlow,
             FlowError::Malformed(malformed) => malformed.into(),
         })?,
@@ -87,7 +78,7 @@ fn submission(
         .credentials
         .as_ref()
         .map_or_else(Credentials::default, |was| {
-            replaced(&active.credentials, was, (&flows, flow))
+            replaced(kept, was, (&flows, flow))
         });
     Ok(Submission {
         flows,

@@ -43,6 +43,17 @@ impl Database {
         }
     }
 
+    /// The number of differences since the whole flow set that a row builds upon.
+    pub(in crate::store) fn differences(&self, number: i64) -> Result<usize, Error> {
+        let mut query = self.connection.prepare_cached(
+            "WITH RECURSIVE chain(number) AS (
+                SELECT ?1 UNION SELECT base FROM deployments JOIN chain USING (number) WHERE base IS NOT NULL)
+             SELECT count(*) - 1 FROM chain",
+        )?;
+        let count: i64 = query.query_row([number], |row| row.get(0))?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
     /// One element of a flow set in the history, as JSON; `None`: it is not there. Only for one that has not been removed
     /// since the flow set that the differences build upon.
     pub(in crate::store) fn element(&self, number: i64, id: &str) -> Result<Option<String>, Error> {

@@ -79,6 +79,24 @@ impl Database {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
+    /// The elements that an entry has added whose credentials a deployment of the same runtime has touched.
+    pub(in crate::store) fn lacking_credentials(
+        &self,
+        runtime: &str,
+        rev: &str,
+    ) -> Result<Vec<String>, Error> {
+        let mut query = self.connection.prepare(
+            "SELECT id FROM touched WHERE difference = 'added'
+                AND number = (SELECT max(number) FROM deployments WHERE runtime = ?1 AND rev = ?2)
+                AND EXISTS (
+                    SELECT 1 FROM touched AS sent JOIN deployments USING (number)
+                    WHERE sent.id = touched.id AND sent.credentials AND runtime = ?1)
+             ORDER BY id",
+        )?;
+        let rows = query.query_map([runtime, rev], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     /// The number of the oldest entry of a runtime after which the history lacks none.
     pub(in crate::store) fn unbroken_since(&self, runtime: &str) -> Result<i64, Error> {
         let mut query = self.connection.prepare_cached(

@@ -8,6 +8,7 @@ mod persistence;
 mod power_loss;
 mod retention;
 mod touched;
+mod upstreams;
 
 use super::disk::Disk;
 use super::{Error, FailureRow, Loaded, Record, Revision, SessionRow, Store};

@@ -1,0 +1,145 @@
+//! Keeps the history of an upstream: each change that it has accepted, and the changes that others have made there.
+//!
+//! A failure of the history fails no deployment: it is logged, and the change is found as an outside edit with the next
+//! one.
+
+use super::{Authorized, Deployments, entry};
+use crate::audit::{Actor, Event};
+use crate::store::{self, OUTSIDE_EDIT, Revision, UpstreamRecord};
+use crate::upstream::{self, Upstream};
+use bytes::Bytes;
+use flows::{FlowSet, Submission};
+use serde_json::json;
+use smol_str::SmolStr;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// The flow set that an upstream has.
+pub(super) struct Found {
+    pub(super) rev: String,
+    /// `None`: it cannot be read.
+    pub(super) flows: Option<Arc<FlowSet>>,
+}
+
+/// The flow set that a change leads to.
+pub(super) struct Led {
+    pub(super) flows: Arc<FlowSet>,
+    /// The nodes whose credentials were sent.
+    pub(super) sent: HashSet<SmolStr>,
+    /// Whether the upstream takes it over as it is, without ids of its own.
+    pub(super) is_exact: bool,
+}
+
+impl Found {
+    pub(super) fn parse((rev, body): (String, Bytes)) -> Self {
+        let flows = Submission::v2(&FlowSet::default(), &body).ok();
+        Self {
+            rev,
+            flows: flows.map(|submission| Arc::new(submission.flows)),
+        }
+    }
+}
+
+impl Deployments {
+    /// Records that others have deployed there since the last change of ours, after which it had `known`.
+    pub(super) async fn notice_outside_edit(
+        &self,
+        upstream: &Upstream,
+        (known, found): (&mut Option<String>, &Found),
+        actor: &Actor,
+        now: u64,
+    ) {
+        let newest = self.newest_kept(upstream).await;
+        let before = known.replace(found.rev.clone()).or_else(|| newest.clone());
+        if before.is_some_and(|before| before != found.rev) {
+            let rev = found.rev.as_str();
+            tracing::warn!(
+                upstream = upstream.name(),
+                rev,
+                "the upstream's flows were changed by someone else"
+            );
+            let facts = json!({ "rev": rev, "upstream": upstream.name() });
+            self.audit.record(Event::OutsideEdit, actor, now, facts);
+        }
+        let Some(flows) = &found.flows else { return };
+        if newest.as_ref() == Some(&found.rev) || !self.store.keeps_upstreams() {
+            return;
+        }
+        let edit = UpstreamRecord {
+            revision: Revision {
+                runtime: upstream.name().to_owned(),
+                rev: found.rev.clone(),
+                ..entry(&Actor::program(), OUTSIDE_EDIT, now)
+            },
+            flows: Arc::clone(flows),
+            sent: HashSet::new(),
+        };
+        report(upstream, self.store.keep_upstream(edit).await);
+    }
+
+    /// The revision that the history has last; `None`: none, or it cannot be read.
+    async fn newest_kept(&self, upstream: &Upstream) -> Option<String> {
+        if !self.store.keeps_upstreams() {
+            return None;
+        }
+        let newest = self.store.newest(upstream.name()).await;
+        report(upstream, newest).flatten().map(|newest| newest.rev)
+    }
+
+    /// Adds a change that the upstream has accepted, and returns the revision that it has now. Its response and the change
+    /// tell revision and flow set of `POST /flows`; else both are read there.
+    pub(super) async fn keep_change(
+        &self,
+        upstream: &Upstream,
+        (kind, rev, led): (&str, Option<String>, Option<Led>),
+        by: &Authorized<'_>,
+    ) -> Option<String> {
+        if !self.store.keeps_upstreams() {
+            return rev;
+        }
+        let (rev, flows, sent) = match (rev, led) {
+            (Some(rev), Some(led)) if led.is_exact => (rev, led.flows, led.sent),
+            (rev, led) => {
+                let found = match upstream.revision().await {
+                    Ok(found) => Found::parse(found),
+                    Err(error) => {
+                        unread(upstream, &error);
+                        return rev;
+                    }
+                };
+                let sent = led.map_or_else(HashSet::new, |led| led.sent);
+                match found.flows {
+                    Some(flows) => (found.rev, flows, sent),
+                    None => return Some(found.rev),
+                }
+            }
+        };
+        let entry = Revision {
+            runtime: upstream.name().to_owned(),
+            rev: rev.clone(),
+            message: by.message.to_owned(),
+            ..entry(by.actor, kind, by.now)
+        };
+        let record = UpstreamRecord {
+            revision: entry,
+            flows,
+            sent,
+        };
+        report(upstream, self.store.keep_upstream(record).await);
+        Some(rev)
+    }
+}
+
+/// Logs that the upstream's flows cannot be read for the history.
+pub(super) fn unread(upstream: &Upstream, error: &upstream::Error) {
+    let upstream = upstream.name();
+    tracing::warn!(%error, upstream, "the history has no entry: the upstream's flows cannot be read");
+}
+
+/// Logs an error of the store.
+fn report<T>(upstream: &Upstream, result: Result<T, store::Error>) -> Option<T> {
+    let upstream = upstream.name();
+    result
+        .inspect_err(|error| tracing::error!(%error, upstream, "the upstream's history failed"))
+        .ok()
+}

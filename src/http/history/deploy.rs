@@ -1,0 +1,82 @@
+//! Deploys a flow set that the gateway has, not the client: an ordinary deployment to the engine or to the upstream.
+
+use crate::deployment::{self, Request};
+use crate::gateway::Runtime;
+use crate::http::dialect::{self, Version};
+use crate::http::error::Error;
+use crate::http::forward;
+use crate::http::request_context::RequestContext;
+use crate::http::response_body::Body;
+use crate::upstream::{Outcome, Upstream};
+use flows::{Credentials, DeploymentType, FlowSet, Submission};
+use hyper::Response;
+use std::sync::Arc;
+
+/// What became of it.
+pub(super) enum Deployed {
+    /// It is active under this revision.
+    Active(String),
+    /// The upstream has not accepted it; its response.
+    Refused(Response<Body>),
+}
+
+/// The deployment type asked for.
+pub(super) fn kind(ctx: &RequestContext<'_>) -> Result<DeploymentType, Error> {
+    match dialect::deployment_type(&ctx.head.headers)? {
+        DeploymentType::Reload => Err(Error::Body(
+            "this is no reload: the type must be full, nodes or flows".to_owned(),
+        )),
+        kind => Ok(kind),
+    }
+}
+
+/// Deploys what `make` makes of the active flow set and its credentials, if `rev` is the active revision.
+pub(super) async fn deploy(
+    ctx: &RequestContext<'_>,
+    rev: String,
+    make: impl FnOnce(&FlowSet, &Credentials) -> Result<Submission, deployment::Error> + Send + 'static,
+) -> Result<Deployed, Error> {
+    let kind = kind(ctx)?;
+    match &ctx.backend.runtime {
+        #[cfg(feature = "engine")]
+        Runtime::Own(_) => {
+            let backend = Arc::clone(ctx.backend);
+            let request = move || {
+                // If another flow set is active by then, the deployment is refused for its revision.
+                let active = backend.deployments.active();
+                let submission = Submission {
+                    rev: Some(rev),
+                    ..make(&active.flows, &active.credentials)?
+                };
+                Ok(Request::Flows { submission, kind })
+            };
+            let deployed = crate::http::flows::run(ctx, Version::V2, kind, request).await?;
+            Ok(Deployed::Active(deployed.rev))
+        }
+        Runtime::Upstream(upstream) => to_upstream(ctx, upstream, (rev, kind), make).await,
+    }
+}
+
+async fn to_upstream(
+    ctx: &RequestContext<'_>,
+    upstream: &Upstream,
+    (rev, kind): (String, DeploymentType),
+    make: impl FnOnce(&FlowSet, &Credentials) -> Result<Submission, deployment::Error> + Send + 'static,
+) -> Result<Deployed, Error> {
+    let (active, flows, kept) = super::current(ctx).await?;
+    if active != rev {
+        return Err(deployment::Error::Stale { active }.into());
+    }
+    let submission = ctx.blocking(move || make(&flows, &kept)).await??;
+    let submission = Submission {
+        rev: Some(rev),
+        ..submission
+    };
+    let changed = forward::deploy_set(ctx, upstream, submission, kind).await?;
+    match &changed.outcome {
+        Outcome::Done(Some(rev)) => Ok(Deployed::Active(rev.clone())),
+        Outcome::Done(None) | Outcome::Stale | Outcome::Refused => {
+            forward::answer(ctx, upstream, changed).map(Deployed::Refused)
+        }
+    }
+}

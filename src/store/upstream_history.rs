@@ -1,0 +1,89 @@
+//! The history of upstreams: flow sets that flowgate has sent or found there, never with credentials.
+
+use super::commit::{LONGEST_DIFFERENCE, WHOLE_EVERY};
+use super::database::Content;
+use super::disk::Disk;
+use super::{Error, Revision, Store, load};
+use flows::{FlowSet, Patch, touched};
+use smol_str::SmolStr;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A flow set that an upstream has, to be kept.
+#[derive(Debug, Clone)]
+pub struct UpstreamRecord {
+    /// Its entry, with the name of the upstream. The store counts what differs.
+    pub revision: Revision,
+    /// The flow set.
+    pub flows: Arc<FlowSet>,
+    /// The nodes whose credentials were sent.
+    pub sent: HashSet<SmolStr>,
+}
+
+impl Store {
+    /// Whether upstreams have a history.
+    pub fn keeps_upstreams(&self) -> bool {
+        self.upstream_history
+    }
+
+    /// The newest entry of a runtime's history.
+    pub async fn newest(&self, runtime: &str) -> Result<Option<Revision>, Error> {
+        let runtime = runtime.to_owned();
+        self.owner
+            .ask(move |disk| disk.database.newest(&runtime))
+            .await
+    }
+
+    /// Adds the flow set that an upstream has now to its history.
+    pub async fn keep_upstream(&self, record: UpstreamRecord) -> Result<(), Error> {
+        self.owner.ask(|disk| disk.keep_upstream(record)).await
+    }
+
+    /// The nodes that an entry has added to which credentials were sent once, as far as a runtime's history tells.
+    pub async fn lacking_credentials(
+        &self,
+        runtime: &str,
+        rev: &str,
+    ) -> Result<Vec<String>, Error> {
+        let (runtime, rev) = (runtime.to_owned(), rev.to_owned());
+        self.owner
+            .ask(move |disk| disk.database.lacking_credentials(&runtime, &rev))
+            .await
+    }
+}
+
+impl Disk {
+    pub(super) fn keep_upstream(&mut self, record: UpstreamRecord) -> Result<(), Error> {
+        let UpstreamRecord {
+            mut revision,
+            flows,
+            sent,
+        } = record;
+        let newest = self.database.newest(&revision.runtime)?;
+        let old = match &newest {
+            None => FlowSet::default(),
+            Some(newest) => {
+                let files = self.database.files(newest.number)?;
+                load::parse(files.flows.as_deref().unwrap_or(b"[]"))?
+            }
+        };
+        let Patch { text, counts } = Patch::between(&old, &flows);
+        revision.counts = Some(counts);
+        let whole = flows.to_json();
+        let base = match newest {
+            Some(newest) if text.len() <= whole.len() / LONGEST_DIFFERENCE => Some(newest.number),
+            _ => None,
+        };
+        let differences = base.map_or(Ok(0), |base| self.database.differences(base))?;
+        let base = base.filter(|_| differences + 1 < WHOLE_EVERY);
+        let content = Content {
+            base,
+            text: if base.is_some() { &text } else { &whole },
+            credentials: None,
+            touched: &touched(&old, &flows, &sent),
+        };
+        self.database
+            .add(&revision, &content, None, &self.retention)?;
+        Ok(())
+    }
+}
