@@ -17,6 +17,7 @@ mod library;
 mod load;
 mod node_history;
 mod recovery;
+mod tags;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -29,6 +30,7 @@ pub use deployments::{Page, Past};
 pub use history::History;
 pub use library::{Entry, Item, LibraryPath};
 pub use node_history::{NodeChange, NodePage};
+pub use tags::Tagged;
 pub use upstream_history::UpstreamRecord;
 
 use crate::allocator;
@@ -212,6 +214,8 @@ pub struct Revision {
     pub counts: Option<Counts>,
     /// What the user has said about it; empty: nothing.
     pub message: String,
+    /// Its tags, which the store fills in.
+    pub tags: Vec<String>,
 }
 
 /// The name of the engine in the history; no upstream has it.

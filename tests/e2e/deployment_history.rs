@@ -44,7 +44,7 @@ async fn deployments_are_listed_page_by_page_with_who_when_and_how_much() {
     let added = elements - first.as_array().unwrap().len();
     let expected = json!({
         "number": entry["number"], "rev": two, "parent": one, "user": "deployer", "by": entry["by"], "address": "127.0.0.1", "type": "flows",
-        "time": null, "message": "", "changes": { "elements": elements, "added": added, "changed": 1, "removed": 0 },
+        "time": null, "message": "", "tags": [], "changes": { "elements": elements, "added": added, "changed": 1, "removed": 0 },
     });
     assert_eq!(entry, expected);
     assert!(

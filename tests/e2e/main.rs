@@ -85,6 +85,7 @@ mod full_flows;
 mod function_modules;
 mod golden;
 mod history;
+mod history_tags;
 mod http2_backpressure;
 mod http_semantics;
 mod identity_headers;

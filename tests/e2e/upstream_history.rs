@@ -258,24 +258,26 @@ async fn a_rollback_is_a_deployment_to_the_upstream_and_names_lost_credentials()
 #[tokio::test]
 async fn each_upstream_has_a_history_of_its_own() {
     let ((left, _), (right, _)) = (start().await, start().await);
-    let upstream = |name: &str, behind: &MockUpstream| {
+    let upstream = |name: &str, path: &str, behind: &MockUpstream| {
         let address = behind.address;
         format!(
-            "[[upstream]]\nname = \"{name}\"\npath = \"/{name}\"\nurl = \"http://{address}\"\nhealth = \"1h\"\n"
+            "[[upstream]]\nname = \"{name}\"\n{path}url = \"http://{address}\"\nhealth = \"1h\"\n"
         )
     };
-    let gateway = Gateway::with(&(upstream("left", &left) + &upstream("right", &right)));
+    let gateway = Gateway::with(
+        &(upstream("left", "", &left) + &upstream("right", "path = \"/right\"\n", &right)),
+    );
     let token = gateway.sign_in("admin").await;
-    for (root, flows) in [("/left", line("l")), ("/right", json!([line("r")[0]]))] {
+    for (root, flows) in [("", line("l")), ("/right", json!([line("r")[0]]))] {
         let request = gateway.post(&format!("{root}/flows")).token(&token);
         assert_eq!(request.json(&flows).send().await.status, 204);
     }
     let first = "outside-edit  0/0/0 of 0";
     let expected = ["full admin 2/0/0 of 2", first];
-    assert_eq!(history(&gateway, &token, "/left").await, expected);
+    assert_eq!(history(&gateway, &token, "").await, expected);
     let expected = ["full admin 1/0/0 of 1", first];
     assert_eq!(history(&gateway, &token, "/right").await, expected);
-    let list = read(&gateway, &token, "/left/gateway/deployments").await;
+    let list = read(&gateway, &token, "/gateway/deployments").await;
     let rev = list["deployments"][0]["rev"].as_str().unwrap();
     let path = format!("/right/gateway/deployments/{rev}");
     assert_eq!(gateway.get(&path).token(&token).send().await.status, 404);

@@ -79,6 +79,7 @@ pub(super) fn entry(revision: &Revision) -> Json {
         "type": revision.kind,
         "time": rfc3339(revision.at),
         "message": revision.message,
+        "tags": revision.tags,
         "changes": changes,
     })
 }

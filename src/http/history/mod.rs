@@ -6,6 +6,7 @@ mod diff;
 mod error;
 mod nodes;
 mod rollback;
+mod tags;
 
 pub(super) use error::HistoryError;
 
@@ -16,8 +17,9 @@ use super::response_body::Body;
 use super::route::History;
 use crate::store::ENGINE;
 use crate::upstream::Upstream;
-use flows::{Credentials, FlowSet};
+use flows::{Credentials, FlowSet, json};
 use hyper::Response;
+use serde_json::Value as Json;
 use std::sync::Arc;
 
 /// Handles a request by its route.
@@ -31,7 +33,20 @@ pub(super) async fn act(
         History::Entry => deployments::one(ctx, &path.parameter(2)).await,
         History::Rollback => rollback::roll_back(ctx, &path.parameter(2)).await,
         History::Diff => diff::read(ctx).await,
+        History::Tags => tags::list(ctx).await,
+        History::Tag => tags::set(ctx, path.parameter(2)).await,
+        History::RemoveTag => tags::remove(ctx, path.parameter(2)).await,
         History::Node => nodes::read(ctx, path.parameter(2)).await,
+    }
+}
+
+/// `rev` of a body; `sentence` says what it must be.
+fn rev_of(body: &[u8], sentence: &str) -> Result<String, Error> {
+    let text = json::text(body).map_err(|invalid| Error::Body(invalid.to_string()))?;
+    let body: Json = serde_json::from_str(text).map_err(|error| Error::Body(error.to_string()))?;
+    match body.get("rev") {
+        Some(Json::String(rev)) => Ok(rev.clone()),
+        _ => Err(Error::Body(sentence.to_owned())),
     }
 }
 

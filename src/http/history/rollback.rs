@@ -1,7 +1,7 @@
 //! `POST /gateway/deployments/:rev/rollback`: back to an earlier flow set, or one flow of it.
 
-use super::HistoryError;
 use super::deploy::{Deployed, deploy, kind};
+use super::{HistoryError, rev_of};
 use crate::deployment;
 use crate::http::error::Error;
 use crate::http::query::parameter;
@@ -9,9 +9,9 @@ use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use crate::store::Past;
-use flows::{Credentials, FlowError, FlowSet, Submission, flow_of, json, take_back};
+use flows::{Credentials, FlowError, FlowSet, Submission, flow_of, take_back};
 use hyper::{Response, StatusCode};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -22,7 +22,10 @@ pub(super) async fn roll_back(
     rev: &str,
 ) -> Result<Response<Body>, Error> {
     kind(ctx)?;
-    let active_rev = active_rev(&ctx.read_json().await?)?;
+    let active_rev = rev_of(
+        &ctx.read_json().await?,
+        "the body must be {\"rev\": …} with the active revision, as GET /flows has it",
+    )?;
     let flow = parameter(ctx.head, "flow").map(Cow::into_owned);
     let runtime = super::runtime(ctx).to_owned();
     let past = ctx.gateway.store.past(&runtime, rev).await?;
@@ -46,18 +49,6 @@ pub(super) async fn roll_back(
         answer["without_credentials"] = lacking.await?.into();
     }
     Ok(response::json(StatusCode::OK, answer.to_string()))
-}
-
-/// `rev` of the body.
-fn active_rev(body: &[u8]) -> Result<String, Error> {
-    let text = json::text(body).map_err(|invalid| Error::Body(invalid.to_string()))?;
-    let body: Json = serde_json::from_str(text).map_err(|error| Error::Body(error.to_string()))?;
-    match body.get("rev") {
-        Some(Json::String(rev)) => Ok(rev.clone()),
-        _ => Err(Error::Body(
-            "the body must be {\"rev\": …} with the active revision, as GET /flows has it".into(),
-        )),
-    }
 }
 
 /// The deployment that leads back. Credentials that differ are replaced by those of the history, if it has them.

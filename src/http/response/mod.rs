@@ -359,11 +359,14 @@ fn revocation(error: &RevokeError) -> Response<Body> {
 }
 
 fn history(error: &HistoryError) -> Response<Body> {
-    match error {
-        HistoryError::NoSuchRevision => {
-            coded(StatusCode::NOT_FOUND, "not_found", &error.to_string())
+    let (status, code) = match error {
+        HistoryError::NoSuchRevision | HistoryError::NoSuchTag => {
+            (StatusCode::NOT_FOUND, "not_found")
         }
-    }
+        HistoryError::TagName => (StatusCode::BAD_REQUEST, "invalid_request"),
+        HistoryError::TooManyTags => (StatusCode::CONFLICT, "too_many_tags"),
+    };
+    coded(status, code, &error.to_string())
 }
 
 fn deployment(error: &deployment::Error) -> Response<Body> {

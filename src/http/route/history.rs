@@ -13,4 +13,10 @@ pub(in crate::http) enum History {
     Diff,
     /// `GET /gateway/nodes/:id/history`
     Node,
+    /// `GET /gateway/tags`
+    Tags,
+    /// `POST /gateway/tags/:name`
+    Tag,
+    /// `DELETE /gateway/tags/:name`
+    RemoveTag,
 }

@@ -173,7 +173,7 @@ pub(super) const TABLE: &[Entry] = &[
         &["flows", "state"],
         &[
             (Get, Target::State, READ_FLOWS),
-            (Post, Target::SetState, SWITCH_FLOWS),
+            (Post, Target::SetState, ALL_FLOWS),
         ],
     ),
     flows(&["flows", "**"], &RESERVED),
@@ -205,6 +205,17 @@ pub(super) const TABLE: &[Entry] = &[
     admin(
         &["gateway", "profile"],
         &[reads(Admin::Profile, "diagnostics.read")],
+    ),
+    flows(
+        &["gateway", "tags"],
+        &[(Get, Target::History(History::Tags), READ_FLOWS)],
+    ),
+    flows(
+        &["gateway", "tags", "*"],
+        &[
+            (Post, Target::History(History::Tag), ALL_FLOWS),
+            (Delete, Target::History(History::RemoveTag), ALL_FLOWS),
+        ],
     ),
     admin(&["gateway", "**"], &UNASSIGNED),
     admin(
@@ -276,8 +287,8 @@ pub(super) const TABLE: &[Entry] = &[
 
 const READ_FLOWS: Needs<'static> = Permission("flows.read");
 const WRITE_FLOWS: Needs<'static> = SomeFlow("flows.write");
-/// All flows start and stop together.
-const SWITCH_FLOWS: Needs<'static> = Permission("flows.write");
+/// All flows start and stop together, and a tag is for all.
+const ALL_FLOWS: Needs<'static> = Permission("flows.write");
 
 const READ_CONTEXT: Offer = reads(Admin::Context, "context.read");
 const FORGET_CONTEXT: Offer = (

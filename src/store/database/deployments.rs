@@ -40,7 +40,8 @@ pub(in crate::store) struct Content<'a> {
 /// The columns that [`revision`] reads.
 pub(super) const REVISION: &str =
     "number, runtime, rev, parent, user, how, address, kind, at, nodes, added, changed,
-    removed, message";
+    removed, message,
+    (SELECT group_concat(name, ' ' ORDER BY name) FROM tag WHERE tag.number = deployments.number) AS tags";
 
 /// The newest deployment whose files are on the disk.
 pub(super) const WRITTEN: &str =
@@ -157,7 +158,8 @@ impl Database {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The flow set of just this name, the newest if there are several; `None`: the runtime's history has none.
+    /// The flow set of just this revision, the newest if there are several, or else the one that has this tag; `None`: the
+    /// runtime's history has neither.
     pub(in crate::store) fn entry(
         &self,
         runtime: &str,
@@ -165,7 +167,9 @@ impl Database {
     ) -> Result<Option<Revision>, Error> {
         let mut query = self.connection.prepare_cached(&format!(
             "SELECT {REVISION} FROM deployments
-             WHERE runtime = ? AND rev = ? AND NOT forgotten ORDER BY number DESC LIMIT 1"
+             WHERE runtime = ?1 AND NOT forgotten
+                AND (rev = ?2 OR number = (SELECT number FROM tag WHERE runtime = ?1 AND name = ?2))
+             ORDER BY rev = ?2 DESC, number DESC LIMIT 1"
         ))?;
         Ok(query.query_row([runtime, rev], revision).optional()?)
     }
@@ -275,5 +279,10 @@ pub(super) fn revision(row: &Row<'_>) -> rusqlite::Result<Revision> {
             _ => None,
         },
         message: row.get("message")?,
+        tags: {
+            let tags: Option<String> = row.get("tags")?;
+            let tags = tags.unwrap_or_default();
+            tags.split_whitespace().map(str::to_owned).collect()
+        },
     })
 }

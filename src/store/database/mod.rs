@@ -4,6 +4,7 @@ mod contents;
 mod deployments;
 mod retention;
 mod sign_ins;
+mod tags;
 mod touched;
 
 pub(super) use deployments::{Content, Deployment};
@@ -83,6 +84,12 @@ const MIGRATIONS: &[&str] = &["
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX touched_id ON touched (id);
     INSERT INTO fact SELECT 'unlisted', number FROM deployments ORDER BY number DESC LIMIT 1;
+", "
+    CREATE TABLE tag (
+        runtime TEXT NOT NULL, name TEXT NOT NULL,
+        number INTEGER NOT NULL REFERENCES deployments ON DELETE CASCADE, PRIMARY KEY (runtime, name)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX tag_number ON tag (number);
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.

@@ -1,4 +1,4 @@
-//! What the history forgets: entries beyond a number, an age, or a size.
+//! What the history forgets: entries beyond a number, an age, or a size, unless they have a tag.
 //!
 //! An entry that is forgotten is shown no more. Its row stays as long as a difference builds upon it, or a recovery may
 //! need it.
@@ -32,7 +32,8 @@ pub(super) fn forget(
                     SELECT number, at, row_number() OVER newest AS place, sum(bytes) OVER newest AS bytes
                     FROM deployments WHERE runtime = ?1 AND NOT forgotten WINDOW newest AS (ORDER BY number DESC))
                 WHERE place > ?2 OR at < ?3 OR bytes > ?4)
-             AND number <> (SELECT max(number) FROM deployments WHERE runtime = ?1 AND deployed)",
+             AND number <> (SELECT max(number) FROM deployments WHERE runtime = ?1 AND deployed)
+             AND number NOT IN (SELECT number FROM tag)",
         )?
         .execute(params![
             newest.runtime,
