@@ -44,11 +44,12 @@ pub(super) fn read(ctx: &RequestContext<'_>) -> Answer {
 pub(super) async fn deploy(ctx: &mut RequestContext<'_>) -> Answer {
     let version = dialect::version(&ctx.head.headers)?;
     let kind = dialect::deployment_type(&ctx.head.headers)?;
+    let message = message(&ctx.head.headers)?;
     let deployed = if kind == DeploymentType::Reload {
         // Whatever the body is, it counts for nothing; it is read so that the client can finish sending it.
         let limit = ctx.gateway.config.limits.body;
         ctx.read(limit).await?;
-        run(ctx, version, kind, || Ok(Request::Reload)).await?
+        run(ctx, version, kind, message, || Ok(Request::Reload)).await?
     } else {
         let body = ctx.read_json().await?;
         let backend = Arc::clone(ctx.backend);
@@ -63,7 +64,7 @@ pub(super) async fn deploy(ctx: &mut RequestContext<'_>) -> Answer {
                 kind,
             })
         };
-        run(ctx, version, kind, parse).await?
+        run(ctx, version, kind, message, parse).await?
     };
     Ok(match version {
         Version::V1 => response::empty(StatusCode::NO_CONTENT),
@@ -100,7 +101,8 @@ pub(super) async fn remove(ctx: &mut RequestContext<'_>, path: &Path<'_>) -> Ans
 
 /// A deployment of a single flow: of type `flows`, without a revision (docs/reference/node-red-engine.md §1.2).
 async fn one(ctx: &RequestContext<'_>, request: Request) -> Answer {
-    let deployed = run(ctx, Version::V1, DeploymentType::Flows, || Ok(request)).await?;
+    let (kind, message) = (DeploymentType::Flows, message(&ctx.head.headers)?);
+    let deployed = run(ctx, Version::V1, kind, message, || Ok(request)).await?;
     Ok(match deployed.flow {
         Some(id) => response::json(StatusCode::OK, json!({ "id": id }).to_string()),
         None => response::empty(StatusCode::NO_CONTENT),
@@ -112,11 +114,11 @@ pub(super) async fn run(
     ctx: &RequestContext<'_>,
     version: Version,
     kind: DeploymentType,
+    message: String,
     parse: impl FnOnce() -> Result<Request, deployment::Error> + Send + 'static,
 ) -> Result<Deployed, Error> {
     let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
     let (actor, now, audit) = (ctx.actor(), ctx.now, ctx.gateway.audit.clone());
-    let message = message(&ctx.head.headers)?;
     let mut watch = ctx.detached_watch();
     let task = async move {
         let started = Instant::now();

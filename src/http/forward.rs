@@ -159,6 +159,7 @@ async fn pass(
 async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     let version = dialect::version(&ctx.head.headers)?;
     let kind = dialect::deployment_type(&ctx.head.headers)?;
+    let message = message(&ctx.head.headers)?;
     let target = path.target(&ctx.outgoing().uri)?;
     let reload = kind == DeploymentType::Reload;
     if reload && !upstream.reloads() {
@@ -197,7 +198,8 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
             purpose: Purpose::Flows(request),
         })
     };
-    answer(ctx, upstream, run(ctx, version, kind, prepare).await?)
+    let changed = run(ctx, version, kind, message, prepare).await?;
+    answer(ctx, upstream, changed)
 }
 
 /// A deployment of a flow set that the client has not sent.
@@ -206,6 +208,7 @@ pub(super) async fn deploy_set(
     upstream: &Upstream,
     submission: Submission,
     kind: DeploymentType,
+    message: String,
 ) -> Result<Changed> {
     let target = upstream.flows_path();
     let front = forwarded_request(ctx, &target, Some(upstream));
@@ -216,7 +219,7 @@ pub(super) async fn deploy_set(
         let purpose = Purpose::Flows(Request::Flows { submission, kind });
         Ok(Forward { change, purpose })
     };
-    run(ctx, Version::V2, kind, prepare).await
+    run(ctx, Version::V2, kind, message, prepare).await
 }
 
 /// Other changes of flows: sent under the deployment lock, without a revision (docs/reference/node-red-admin-api.md
@@ -228,6 +231,7 @@ async fn change(
     upstream: &Upstream,
 ) -> Result {
     check_version(ctx)?;
+    let message = message(&ctx.head.headers)?;
     let (body, purpose) = match target {
         Target::SetState => {
             let (body, state) = ctx.read_state().await?;
@@ -258,7 +262,8 @@ async fn change(
         }
         Ok(Forward { change, purpose })
     };
-    answer(ctx, upstream, run(ctx, Version::V1, kind, prepare).await?)
+    let changed = run(ctx, Version::V1, kind, message, prepare).await?;
+    answer(ctx, upstream, changed)
 }
 
 /// Checks and sends a change as one task of the control runtime, and counts what came of it. Between the last byte of
@@ -267,11 +272,11 @@ async fn run(
     ctx: &RequestContext<'_>,
     version: Version,
     kind: DeploymentType,
+    message: String,
     prepare: impl FnOnce() -> std::result::Result<Forward, deployment::Error> + Send + 'static,
 ) -> Result<Changed> {
     let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
     let (actor, now) = (ctx.actor(), ctx.now);
-    let message = message(&ctx.head.headers)?;
     let audit = ctx.gateway.audit.clone();
     let mut watch = ctx.detached_watch();
     let upstream = backend

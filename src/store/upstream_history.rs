@@ -39,6 +39,14 @@ impl Store {
         self.owner.ask(|disk| disk.keep_upstream(record)).await
     }
 
+    /// The nodes to which credentials were sent, as far as a runtime's history tells.
+    pub async fn with_credentials(&self, runtime: &str) -> Result<HashSet<String>, Error> {
+        let runtime = runtime.to_owned();
+        self.owner
+            .ask(move |disk| disk.database.with_credentials(&runtime))
+            .await
+    }
+
     /// The nodes that an entry has added to which credentials were sent once, as far as a runtime's history tells.
     pub async fn lacking_credentials(
         &self,

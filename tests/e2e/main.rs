@@ -75,6 +75,7 @@ mod editor;
 mod editor_files;
 mod endpoint;
 mod engine_limits;
+mod export_import;
 mod failpoints;
 mod fallback;
 mod flow_files;

@@ -30,10 +30,12 @@ pub(super) fn kind(ctx: &RequestContext<'_>) -> Result<DeploymentType, Error> {
     }
 }
 
-/// Deploys what `make` makes of the active flow set and its credentials, if `rev` is the active revision.
+/// Deploys what `make` makes of the active flow set and its credentials, if `rev` is the active revision. `message` is for
+/// the entry.
 pub(super) async fn deploy(
     ctx: &RequestContext<'_>,
     rev: String,
+    message: String,
     make: impl FnOnce(&FlowSet, &Credentials) -> Result<Submission, deployment::Error> + Send + 'static,
 ) -> Result<Deployed, Error> {
     let kind = kind(ctx)?;
@@ -50,17 +52,18 @@ pub(super) async fn deploy(
                 };
                 Ok(Request::Flows { submission, kind })
             };
-            let deployed = crate::http::flows::run(ctx, Version::V2, kind, request).await?;
+            let deployed =
+                crate::http::flows::run(ctx, Version::V2, kind, message, request).await?;
             Ok(Deployed::Active(deployed.rev))
         }
-        Runtime::Upstream(upstream) => to_upstream(ctx, upstream, (rev, kind), make).await,
+        Runtime::Upstream(upstream) => to_upstream(ctx, upstream, (rev, kind, message), make).await,
     }
 }
 
 async fn to_upstream(
     ctx: &RequestContext<'_>,
     upstream: &Upstream,
-    (rev, kind): (String, DeploymentType),
+    (rev, kind, message): (String, DeploymentType, String),
     make: impl FnOnce(&FlowSet, &Credentials) -> Result<Submission, deployment::Error> + Send + 'static,
 ) -> Result<Deployed, Error> {
     let (active, flows, kept) = super::current(ctx).await?;
@@ -72,7 +75,7 @@ async fn to_upstream(
         rev: Some(rev),
         ..submission
     };
-    let changed = forward::deploy_set(ctx, upstream, submission, kind).await?;
+    let changed = forward::deploy_set(ctx, upstream, submission, kind, message).await?;
     match &changed.outcome {
         Outcome::Done(Some(rev)) => Ok(Deployed::Active(rev.clone())),
         Outcome::Done(None) | Outcome::Stale | Outcome::Refused => {

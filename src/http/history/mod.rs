@@ -4,6 +4,8 @@ mod deploy;
 mod deployments;
 mod diff;
 mod error;
+mod export;
+mod import;
 mod nodes;
 mod rollback;
 mod tags;
@@ -33,6 +35,8 @@ pub(super) async fn act(
         History::Entry => deployments::one(ctx, &path.parameter(2)).await,
         History::Rollback => rollback::roll_back(ctx, &path.parameter(2)).await,
         History::Diff => diff::read(ctx).await,
+        History::Export => export::export(ctx, &path.parameter(2)).await,
+        History::Import => import::import(ctx).await,
         History::Tags => tags::list(ctx).await,
         History::Tag => tags::set(ctx, path.parameter(2)).await,
         History::RemoveTag => tags::remove(ctx, path.parameter(2)).await,

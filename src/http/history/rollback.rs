@@ -4,6 +4,7 @@ use super::deploy::{Deployed, deploy, kind};
 use super::{HistoryError, rev_of};
 use crate::deployment;
 use crate::http::error::Error;
+use crate::http::message::message;
 use crate::http::query::parameter;
 use crate::http::request_context::RequestContext;
 use crate::http::response;
@@ -22,6 +23,7 @@ pub(super) async fn roll_back(
     rev: &str,
 ) -> Result<Response<Body>, Error> {
     kind(ctx)?;
+    let said = message(&ctx.head.headers)?;
     let active_rev = rev_of(
         &ctx.read_json().await?,
         "the body must be {\"rev\": …} with the active revision, as GET /flows has it",
@@ -39,7 +41,7 @@ pub(super) async fn roll_back(
     let make = move |flows: &FlowSet, kept: &Credentials| {
         submission((flows, kept), &past, flow.as_deref())
     };
-    let rev = match deploy(ctx, active_rev, make).await? {
+    let rev = match deploy(ctx, active_rev, said, make).await? {
         Deployed::Active(rev) => rev,
         Deployed::Refused(response) => return Ok(response),
     };

@@ -13,6 +13,10 @@ pub(in crate::http) enum History {
     Diff,
     /// `GET /gateway/nodes/:id/history`
     Node,
+    /// `GET /gateway/export/:rev`
+    Export,
+    /// `POST /gateway/import`
+    Import,
     /// `GET /gateway/tags`
     Tags,
     /// `POST /gateway/tags/:name`

@@ -46,7 +46,7 @@ impl Route<'_> {
             | Target::AddFlow
             | Target::ReplaceFlow
             | Target::RemoveFlow
-            | Target::History(History::Rollback)
+            | Target::History(History::Rollback | History::Import)
             | Target::Comms => Recorded::Own,
             Target::Admin(Admin::Credentials) => Recorded::Secret,
             // A dry run writes nothing; another method is answered with those that there are.

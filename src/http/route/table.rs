@@ -195,6 +195,14 @@ pub(super) const TABLE: &[Entry] = &[
         &[(Get, Target::History(History::Diff), READ_FLOWS)],
     ),
     flows(
+        &["gateway", "export", "*"],
+        &[(Get, Target::History(History::Export), READ_FLOWS)],
+    ),
+    flows(
+        &["gateway", "import"],
+        &[(Post, Target::History(History::Import), WRITE_FLOWS)],
+    ),
+    flows(
         &["gateway", "nodes", "*", "history"],
         &[(Get, Target::History(History::Node), READ_FLOWS)],
     ),

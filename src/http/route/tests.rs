@@ -490,6 +490,7 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
         Target::ReplaceFlow,
         Target::RemoveFlow,
         Target::History(History::Rollback),
+        Target::History(History::Import),
     ];
     let listed = table::TABLE.iter().flat_map(|entry| {
         let offers = entry.offers.iter();

@@ -5,6 +5,7 @@ use super::{Database, Error, commit};
 use crate::store::{NodePage, Revision};
 use flows::Touched;
 use rusqlite::{Transaction, params};
+use std::collections::HashSet;
 
 /// The name of the fact that a migration leaves: the number of the newest deployment of a version without this table.
 const UNLISTED: &str = "unlisted";
@@ -77,6 +78,19 @@ impl Database {
             })
         })?;
         Ok(found.collect::<Result<_, _>>()?)
+    }
+
+    /// The elements whose credentials a runtime's deployments have touched.
+    pub(in crate::store) fn with_credentials(
+        &self,
+        runtime: &str,
+    ) -> Result<HashSet<String>, Error> {
+        let mut query = self.connection.prepare(
+            "SELECT DISTINCT id FROM touched JOIN deployments USING (number)
+             WHERE runtime = ? AND touched.credentials",
+        )?;
+        let rows = query.query_map([runtime], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 
     /// The elements that an entry has added whose credentials a deployment of the same runtime has touched.
