@@ -19,7 +19,9 @@ async fn requests_by_the_openapi_document_have_the_responses_that_it_describes()
         .await;
     let document = document.json();
     let paths = document["paths"].as_object().unwrap().values();
-    let operations = paths.flat_map(|path| path.as_object().unwrap().keys());
+    let operations = paths
+        .flat_map(|path| path.as_object().unwrap().keys())
+        .filter(|name| *name != "parameters");
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let mut command = Command::new(place.join(".cache/openapi/bin/schemathesis"));
     command
