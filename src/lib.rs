@@ -8,12 +8,13 @@
 //! 3. [`store`]: the durable state: sessions, history, flow files.
 //! 4. [`audit`], [`auth`], [`upstream`]: the audit log; users, sessions and permissions; the runtime behind the
 //!    gateway.
-//! 5. [`policy`]: whether a deployment is allowed. [`comms`]: the channel that delivers events to editors.
-//! 6. [`deployment`]: the transaction that replaces the active flow set. `editor`: the stock editor's files.
-//! 7. [`gateway`]: the shared state of all requests.
-//! 8. [`http`]: the path of a request, from rate limits to the response.
-//! 9. [`server`]: listeners, TLS, workers, drain.
-//! 10. [`cli`]: the commands.
+//! 5. [`policy`]: whether a deployment is allowed, and what a caller sees of the flows.
+//! 6. [`comms`]: the channel that delivers events to editors.
+//! 7. [`deployment`]: the transaction that replaces the active flow set. `editor`: the stock editor's files.
+//! 8. [`gateway`]: the shared state of all requests.
+//! 9. [`http`]: the path of a request, from rate limits to the response.
+//! 10. [`server`]: listeners, TLS, workers, drain.
+//! 11. [`cli`]: the commands.
 
 pub mod allocator;
 pub mod audit;

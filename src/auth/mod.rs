@@ -30,7 +30,7 @@ pub use caller::{AuthMethod, Caller, Certificate};
 pub use error::{CreateTokenError, OpenError, RevokeError, SignInError};
 pub use glob::glob;
 pub use password::{HashError, hash_password};
-pub use permission::{Permissions, Shown, covers};
+pub use permission::{FLOWS_READ, FLOWS_WRITE, Permissions, Shown, covers};
 pub use registry::Registry;
 pub use session::{Session, TOKEN_LENGTH};
 pub use session_admin::{NEVER, SessionInfo, SessionSelector};

@@ -17,18 +17,25 @@ pub fn covers(scope: &[SmolStr], need: &str) -> bool {
 fn entry_covers(entry: &str, need: &str) -> bool {
     match entry {
         "*" => true,
-        "read" | "*.read" => entry == need || is_or_ends_in(need, "read"),
+        "read" | "*.read" => entry == need || is_or_ends_in(whole(need), "read"),
         "write" | "*.write" => entry == need || is_or_ends_in(whole(need), "write"),
         _ => entry == need || entry == whole(need) || part_covers(entry, need),
     }
 }
 
-/// The permission that can be limited to flows, as `flows.write:FLOW`.
-const LIMITED: &str = "flows.write";
+/// The permission to read all flows; with a colon and a pattern, some.
+pub const FLOWS_READ: &str = "flows.read";
+/// The permission to change all flows; with a colon and a pattern, some.
+pub const FLOWS_WRITE: &str = "flows.write";
+
+/// The permissions that can be limited to flows.
+const LIMITED: [&str; 2] = [FLOWS_READ, FLOWS_WRITE];
 
 /// The permission for all flows, of one for some of them; any other is its own.
 fn whole(need: &str) -> &str {
-    part_of(need, LIMITED).map_or(need, |_| LIMITED)
+    let mut limited = LIMITED.into_iter();
+    let whole = limited.find(|name| part_of(need, name).is_some());
+    whole.unwrap_or(need)
 }
 
 /// The part of the flows that a permission is limited to.
@@ -36,10 +43,18 @@ fn part_of<'e>(entry: &'e str, name: &str) -> Option<&'e str> {
     entry.strip_prefix(name)?.strip_prefix(':')
 }
 
+/// The part of the flows for which an entry gives this permission: who may change some may read them.
+fn part_given<'e>(entry: &'e str, name: &str) -> Option<&'e str> {
+    let reads = || part_of(entry, FLOWS_WRITE).filter(|_| name == FLOWS_READ);
+    part_of(entry, name).or_else(reads)
+}
+
 /// A pattern covers the narrower ones that it fits.
 fn part_covers(entry: &str, need: &str) -> bool {
-    let parts = part_of(entry, LIMITED).zip(part_of(need, LIMITED));
-    parts.is_some_and(|(pattern, part)| glob(pattern, part))
+    LIMITED.iter().any(|name| {
+        let parts = part_given(entry, name).zip(part_of(need, name));
+        parts.is_some_and(|(pattern, part)| glob(pattern, part))
+    })
 }
 
 /// Whether `need` is `verb`, or something, a dot and `verb`.
@@ -49,7 +64,7 @@ fn is_or_ends_in(need: &str, verb: &str) -> bool {
 }
 
 /// The effective permissions of a caller: every permission needed must be covered by the scope *and* by the user's.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Permissions {
     /// The token's scope; empty: all that the user has.
     pub scope: Arc<[SmolStr]>,
@@ -82,7 +97,7 @@ impl Permissions {
             covers(list, need)
                 || list
                     .iter()
-                    .any(|entry| part_of(entry, need).is_some_and(&fits))
+                    .any(|entry| part_given(entry, need).is_some_and(&fits))
         };
         (self.scope.is_empty() || any(&self.scope)) && any(&self.user)
     }
@@ -90,6 +105,13 @@ impl Permissions {
     /// Whether the caller has this permission for some flow at least.
     pub fn cover_some(&self, need: &str) -> bool {
         self.cover_part(need, |_| true)
+    }
+
+    /// Whether the caller reads some flows only: a permission for some is there, and none for all.
+    pub fn reads_some_flows(&self) -> bool {
+        let is_limited = |entry: &SmolStr| whole(entry) != entry;
+        let lists = || self.scope.iter().chain(self.user.iter());
+        !self.cover(FLOWS_READ) && lists().any(is_limited)
     }
 
     /// The names of the effective permissions, for `GET /settings`: those of the scope that the user has, and those of
@@ -124,14 +146,17 @@ pub enum Shown {
 }
 
 impl Shown {
-    /// With the name by which the stock editor offers its Deploy button, also to a user of some flows only.
+    /// With the names for all flows beside those for some: by them an editor offers its Deploy button, and knows that it
+    /// may read.
     #[must_use]
     pub fn for_editor(mut self) -> Self {
-        if let Self::Only(names) = &mut self
-            && names.iter().any(|name| part_of(name, LIMITED).is_some())
-            && !covers(names, LIMITED)
-        {
-            names.push(SmolStr::new_static(LIMITED));
+        if let Self::Only(names) = &mut self {
+            for limited in LIMITED {
+                let for_some = names.iter().any(|name| part_given(name, limited).is_some());
+                if for_some && !covers(names, limited) {
+                    names.push(SmolStr::new_static(limited));
+                }
+            }
         }
         self
     }
@@ -227,9 +252,51 @@ mod tests {
                 "{entry}"
             );
         }
-        // Nothing but that one can be limited: a name of an operator's own may have a colon.
+        for (entry, covered) in [
+            ("read", true),
+            ("flows.read", true),
+            ("flows.read:line-*", true),
+            // Who may change a flow may read it.
+            ("flows.write:line-3", true),
+            ("flows.write:line-4", false),
+            ("flows.write", false),
+            ("write", false),
+        ] {
+            assert_eq!(
+                covers(&names(&[entry]), "flows.read:line-3"),
+                covered,
+                "{entry}"
+            );
+        }
+        assert!(!covers(
+            &names(&["flows.read:line-3"]),
+            "flows.write:line-3"
+        ));
+        // Nothing but these can be limited: a name of an operator's own may have a colon.
         assert!(!covers(&names(&["reports"]), "reports:write"));
         assert!(!covers(&names(&["flows.write:*"]), "flows.write"));
+    }
+
+    #[test]
+    fn a_caller_reads_some_flows_if_the_scope_or_the_user_is_limited_to_them() {
+        for (scope, user, some) in [
+            (&[][..], &["*"][..], false),
+            (&[], &["flows.read", "flows.write:a"], false),
+            (&[], &["status.read"], false),
+            (&[], &["flows.write"], false),
+            (&[], &["flows.read:a"], true),
+            (&[], &["flows.write:a"], true),
+            (&[], &["flows.write", "flows.read:a"], true),
+            (&["flows.read:a"], &["*"], true),
+            // A narrower scope leads out of no limit.
+            (&["status.read"], &["status.read", "flows.read:a"], true),
+        ] {
+            let permissions = Permissions {
+                scope: names(scope),
+                user: names(user),
+            };
+            assert_eq!(permissions.reads_some_flows(), some, "{scope:?} {user:?}");
+        }
     }
 
     #[test]
@@ -287,8 +354,19 @@ mod tests {
         assert_eq!(shown(&["write"], &["read"]), "[]");
         assert_eq!(shown(&[], &["flows.write:a"]), r#"["flows.write:a"]"#);
         let editor = |list: &[&str]| Permissions::of(names(list)).shown().for_editor();
-        let both = names(&["flows.write:a", "flows.write"]).to_vec();
-        assert_eq!(editor(&["flows.write:a"]), Shown::Only(both));
+        for (had, shown) in [
+            (
+                &["flows.write:a"][..],
+                &["flows.write:a", "flows.read", "flows.write"][..],
+            ),
+            (&["flows.read:a"], &["flows.read:a", "flows.read"]),
+            (
+                &["flows.read", "flows.write:a"],
+                &["flows.read", "flows.write:a", "flows.write"],
+            ),
+        ] {
+            assert_eq!(editor(had), Shown::Only(names(shown).to_vec()));
+        }
         assert_eq!(editor(&["read"]), Shown::Only(names(&["read"]).to_vec()));
     }
 }

@@ -4,7 +4,7 @@ use crate::auth::Permissions;
 use crate::config::{Config, Policy};
 use crate::policy::{self, Proposal, Violation, Who};
 use clap::{Args, ValueEnum};
-use flows::{DeploymentType, Finding, FlowSet, Lint, Submission, lint};
+use flows::{Finding, FlowSet, Lint, Submission, lint};
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::fmt::Write as _;
@@ -95,7 +95,6 @@ fn check(config: &Config, arguments: &CheckFlows) -> Result<(String, Report), St
         before: &base,
         after: &submission.flows,
         sent: &submission.credential_ids(),
-        kind: DeploymentType::Flows,
         types,
     };
     let report = Report {

@@ -6,6 +6,7 @@ use super::sign_in::{self, Watch};
 use super::topic_filter::Pattern;
 use super::topics::{self, Topics};
 use super::upstream_relay::{Relay, Said};
+use super::visible_events::{Unseen, VisibleEvents};
 use super::websocket::{Lost, Received, Socket};
 use super::{Comms, PendingEditor, Source};
 use crate::audit::{Actor, Event};
@@ -14,6 +15,7 @@ use crate::metrics::CommsEnd;
 use bytes::Bytes;
 use crypto::Secret;
 use serde_json::json;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -145,6 +147,10 @@ where
     let level = session.waiting.level();
     session.heartbeat.reset();
     loop {
+        session.visible = Some(VisibleEvents::new(
+            watch.detached(),
+            Arc::clone(&editor.sight),
+        ));
         let caller = watch.caller().cloned();
         // A frame from the editor counts as a use of its session; keeping the channel open does not, else a forgotten
         // tab would keep its token for ever.
@@ -212,6 +218,8 @@ struct Session<'c, S> {
     greeting: Option<&'static str>,
     /// A frame that was read before the session began.
     pending: Option<Frame>,
+    /// Since the sign-in, what of the messages the caller sees.
+    visible: Option<VisibleEvents>,
     source: Channel,
     heartbeat: Interval,
     pace: RateLimiter,
@@ -246,6 +254,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
             waiting,
             greeting: None,
             pending: None,
+            visible: None,
             source: Channel::None,
             heartbeat: every(comms.config.heartbeat),
             pace: RateLimiter {
@@ -268,7 +277,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
                 match frame {
                     Frame::Auth(token) => return Ok(token),
                     Frame::Subscribe(topic) => self.subscribe(topic).await?,
-                    Frame::Publish { topic, text } => self.publish(topic, text).await,
+                    Frame::Publish { topic, text } => self.publish(topic, text).await?,
                 }
             }
             let sent = tokio::select! {
@@ -282,7 +291,10 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
                         self.heartbeat.reset();
                     }
                     match outgoing {
-                        Outgoing::Frame(text) => text,
+                        Outgoing::Frame(text) => {
+                            self.show(text).await?;
+                            continue;
+                        }
                         Outgoing::Lost(count) => topics::loss(count),
                     }
                 }
@@ -318,30 +330,58 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
         Ok(())
     }
 
+    /// Sends the messages of a frame that the caller sees.
+    async fn show(&mut self, frame: Bytes) -> Result<(), End> {
+        let mut frames = VecDeque::from([frame]);
+        while let Some(frame) = frames.pop_front() {
+            let Some(visible) = &mut self.visible else {
+                return Ok(());
+            };
+            let chosen = visible.choose(frame).await?;
+            if let Some(frame) = chosen.frame {
+                self.say(frame).await?;
+            }
+            if let Some(pattern) = chosen.repeat {
+                frames.extend(self.retained(pattern).await);
+            }
+        }
+        Ok(())
+    }
+
     /// Sends the retained messages of these topics; all others need no subscription.
     async fn subscribe(&mut self, topic: String) -> Result<(), End> {
         let Some(pattern) = Pattern::parse(topic) else {
             tracing::debug!("a subscription means no topic");
             return Ok(());
         };
-        match &self.source {
-            Channel::None => {}
-            Channel::Topics(topics) => {
-                for frame in topics.retained(&pattern) {
-                    self.say(frame).await?;
-                }
-            }
-            // An error: the relay has ended, and so will this.
-            Channel::Relay(said) => drop(said.send(Said::Subscribe(pattern)).await),
+        for frame in self.retained(pattern).await {
+            self.show(frame).await?;
         }
         Ok(())
     }
 
-    /// Forwards a message to the upstream; our own engine has no subscriber for it.
-    async fn publish(&mut self, topic: String, text: String) {
-        if let Channel::Relay(said) = &self.source {
+    /// Frames with the retained messages of these topics; an upstream sends its own.
+    async fn retained(&mut self, pattern: Pattern) -> Vec<Bytes> {
+        match &self.source {
+            Channel::None => Vec::new(),
+            Channel::Topics(topics) => topics.retained(&pattern),
+            Channel::Relay(said) => {
+                // An error: the relay has ended, and so will this.
+                let _ = said.send(Said::Subscribe(pattern)).await;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Forwards a message to the upstream; our own engine has no subscriber for it. Those of callers who read some flows
+    /// only are dropped: they would announce their editors to others, and get no answer.
+    async fn publish(&mut self, topic: String, text: String) -> Result<(), End> {
+        let limited = self.visible.as_mut().map(VisibleEvents::are_limited);
+        let limited = limited.transpose().map_err(Unseen::Lapsed)?;
+        if let (Channel::Relay(said), Some(false)) = (&self.source, limited) {
             let _ = said.send(Said::Publish { topic, text }).await;
         }
+        Ok(())
     }
 }
 
@@ -385,6 +425,15 @@ impl From<Lapsed> for CommsEnd {
         match lapsed {
             Lapsed::Session => Self::Session,
             Lapsed::Permission => Self::Permission,
+        }
+    }
+}
+
+impl From<Unseen> for End {
+    fn from(unseen: Unseen) -> Self {
+        match unseen {
+            Unseen::Lapsed(lapsed) => Self(lapsed.into(), None),
+            Unseen::Unavailable => Self(CommsEnd::Upstream, Some(CloseCode::Restart)),
         }
     }
 }

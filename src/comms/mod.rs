@@ -3,7 +3,7 @@
 //!
 //! A frame's way in: [`websocket`] → [`frame`] parses it → [`editor`] decides → [`topics`] replays what is retained, or
 //! [`upstream_relay`] passes it on to the upstream. The way out: [`topics`] or [`upstream_relay`] → [`outbox`] →
-//! [`editor`] → [`websocket`]. Independent of HTTP: the caller has done the WebSocket handshake and the origin check.
+//! [`editor`], which leaves out what the caller does not see ([`visible_events`]) → [`websocket`]. Independent of HTTP: the caller has done the WebSocket handshake and the origin check.
 
 mod editor;
 mod frame;
@@ -14,9 +14,11 @@ mod sign_in;
 mod topic_filter;
 mod topics;
 mod upstream_relay;
+mod visible_events;
 mod websocket;
 
 pub use topics::Topics;
+pub use visible_events::{FindSight, Seen};
 
 use crate::audit::{Actor, Audit};
 use crate::auth::{Auth, Caller, Certificate};
@@ -67,6 +69,8 @@ pub struct PendingEditor {
     pub clock: fn() -> Duration,
     /// The caller, with the permissions of the editor's backend.
     pub here: Here,
+    /// Finds what the caller sees of the editor's backend.
+    pub sight: FindSight,
     /// The source of its messages.
     pub source: Source,
 }

@@ -15,6 +15,7 @@ const NEEDS: &str = "status.read";
 pub(super) type Watch = AuthWatch<Subscription>;
 
 /// The authorization of a channel: to receive the events of a place.
+#[derive(Clone)]
 pub(super) struct Subscription {
     auth: Option<Auth>,
     here: super::Here,

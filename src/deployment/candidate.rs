@@ -1,10 +1,13 @@
 //! The flow set to be active after a deployment, made of the submission and of the one active before it.
 
 use super::{Active, Error, Request};
+use crate::auth::Permissions;
+use crate::policy::{self, Sight};
 use crate::store::{self, Store};
-use flows::{Credentials, FlowSet, add_flow, remove_flow, replace_flow};
+use flows::{Credentials, FlowSet, Submission, add_flow, remove_flow, replace_flow};
 use smol_str::SmolStr;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// The flow set to be active next.
 pub(super) struct Next {
@@ -15,45 +18,77 @@ pub(super) struct Next {
     pub(super) sent: HashSet<SmolStr>,
     /// The id of the flow added or replaced, for `/flow`.
     pub(super) flow: Option<String>,
+    /// The credentials as they were sent: inside nodes, and beside the flows.
+    pub(super) as_sent: [Credentials; 2],
 }
 
 /// Makes it: read again from storage, or of what was sent and of what was active before.
-pub(super) async fn next(request: Request, before: &Active, store: &Store) -> Result<Next, Error> {
-    match proposed(request, &before.flows, &before.credentials)? {
+pub(super) async fn next(
+    request: Request,
+    before: &Active,
+    by: &Permissions,
+    store: &Store,
+) -> Result<Next, Error> {
+    match proposed(request, before, by)? {
         Some(next) => Ok(next),
         None => stored(store).await,
     }
 }
 
-/// Makes it of what was sent and of the flow set before; `None`: it is the one in storage.
+/// Makes it of what was sent and of the flow set before; `None`: it is the one in storage. What the caller does not see
+/// stays as it is.
 pub(super) fn proposed(
     request: Request,
-    before: &FlowSet,
-    kept: &Credentials,
+    before: &Active,
+    by: &Permissions,
 ) -> Result<Option<Next>, Error> {
-    Ok(Some(match request {
+    let sight = before.sight(by);
+    // A single flow is changed in what the caller sees.
+    let shown = || sight.shown();
+    let (submission, flow) = match request {
         Request::Reload => return Ok(None),
-        Request::Flows { submission, .. } => Next {
-            credentials: submission.merged(kept),
-            sent: submission.credential_ids(),
-            flows: submission.flows,
-            flow: None,
-        },
+        Request::Flows { submission, .. } => (submission, None),
         Request::AddFlow(body) => {
             // 16 hexadecimal digits, as editors make them.
             let id = crypto::hex(&crypto::random::<8>());
-            let (flows, sent) = add_flow(before, &body, &id)?;
-            single(flows, &sent, kept, Some(id))
+            let changed = add_flow(&shown(), &body, &id)?;
+            (single(changed), Some(id))
         }
         Request::ReplaceFlow(id, body) => {
-            let (flows, sent) = replace_flow(before, &id, &body)?;
-            single(flows, &sent, kept, Some(id))
+            let changed = replace_flow(&shown(), &id, &body)?;
+            (single(changed), Some(id))
         }
         Request::RemoveFlow(id) => {
-            let flows = remove_flow(before, &id)?;
-            single(flows, &Credentials::default(), kept, None)
+            let flows = remove_flow(&shown(), &id)?;
+            (single((flows, Credentials::default())), None)
         }
+    };
+    let submission = whole(submission, &sight, by)?;
+    Ok(Some(Next {
+        credentials: submission.merged(&before.credentials),
+        sent: submission.credential_ids(),
+        flows: submission.flows,
+        flow,
+        as_sent: [submission.credentials, submission.replacing],
     }))
+}
+
+/// The submission with all that its caller does not see.
+fn whole(submission: Submission, sight: &Sight, by: &Permissions) -> Result<Submission, Error> {
+    if sight.is_whole() {
+        return Ok(submission);
+    }
+    let sent = submission.credential_ids();
+    let foreign: Vec<SmolStr> = sent.into_iter().filter(|id| sight.hides(id)).collect();
+    if !foreign.is_empty() {
+        return Err(policy::refused(foreign).into());
+    }
+    let flows = Arc::new(FlowSet::new(policy::merged(sight, &submission.flows)?)?);
+    policy::widened(sight, &Sight::of(by, &flows)).allowed()?;
+    Ok(Submission {
+        flows: Arc::unwrap_or_clone(flows),
+        ..submission
+    })
 }
 
 async fn stored(store: &Store) -> Result<Next, Error> {
@@ -69,14 +104,15 @@ async fn stored(store: &Store) -> Result<Next, Error> {
         credentials: loaded.credentials,
         sent: HashSet::new(),
         flow: None,
+        as_sent: Default::default(),
     })
 }
 
-fn single(flows: FlowSet, sent: &Credentials, kept: &Credentials, flow: Option<String>) -> Next {
-    Next {
-        credentials: kept.merge(sent, &flows),
-        sent: sent.nodes.keys().cloned().collect(),
+fn single((flows, credentials): (FlowSet, Credentials)) -> Submission {
+    Submission {
         flows,
-        flow,
+        credentials,
+        replacing: Credentials::default(),
+        rev: None,
     }
 }

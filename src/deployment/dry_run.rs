@@ -4,13 +4,12 @@
 
 use super::candidate::proposed;
 use super::permit::{permissions, who};
-use super::{Deployments, Error, Request, plan_of};
+use super::{Active, Deployments, Error, Request, plan_of};
 use crate::auth::AuthWatch;
 use crate::policy::{self, Proposal, Verdict};
-use crate::upstream;
-use flows::{Credentials, Finding, FlowSet, Plan, Submission, lint};
+use flows::{Finding, Plan, Submission, lint};
+use smol_str::SmolStr;
 use std::pin::pin;
-use std::sync::Arc;
 
 /// The result of a dry run.
 #[derive(Debug)]
@@ -36,51 +35,62 @@ impl Deployments {
         watch: &mut AuthWatch,
         now: u64,
     ) -> Result<Checked, Error> {
-        let (rev, before, kept) = self.current(watch).await?;
+        let before = self.current(watch).await?;
         let types = watch.during(pin!(self.runtime.types())).await??;
-        let stale = submission.rev.as_ref().is_some_and(|sent| *sent != rev);
+        let stale = submission
+            .rev
+            .as_ref()
+            .is_some_and(|sent| *sent != before.rev);
         let named = submission.rev.is_some();
         let request = Request::Flows { submission, kind };
-        let Some(next) = proposed(request, &before, &kept)? else {
-            return Err(Error::Runtime);
-        };
-        let policy = self.policy.load_full();
         let permissions = permissions(watch.caller());
         let who = who(watch.caller(), &permissions);
         let mut verdict = self.closed(now);
         if !named {
-            verdict.0.extend(policy::without_rev(&policy, who).0);
+            verdict
+                .0
+                .extend(policy::without_rev(&self.policy.load(), who).0);
         }
-        let proposal = Proposal {
-            before: &before,
-            after: &next.flows,
-            sent: &next.sent,
-            kind,
-            types: Some(&*types),
+        let next = match proposed(request, &before, &permissions) {
+            Ok(next) => next.ok_or(Error::Runtime)?,
+            Err(Error::Policy(refused)) => {
+                verdict.0.extend(refused.0);
+                return Ok(Checked {
+                    rev: before.rev.clone(),
+                    stale,
+                    verdict,
+                    findings: Vec::new(),
+                    plan: Plan::default(),
+                });
+            }
+            Err(error) => return Err(error),
         };
-        verdict.0.extend(policy::verdict(&policy, who, &proposal).0);
+        let after = Active::new(next.flows, next.credentials, None);
+        let proposal = Proposal {
+            types: Some(&*types),
+            ..Proposal::new(&before.flows, &after.flows, &next.sent)
+        };
+        let found = policy::verdict(&self.policy.load(), who, &proposal);
+        let (was, is) = (before.sight(&permissions), after.sight(&permissions));
+        verdict.0.extend(found.naming_only(|id| !was.hides(id)).0);
+        let sets = [&*before.flows, &*after.flows];
+        let restart = policy::restarted(&permissions, kind, sets);
+        let kind = policy::deployment_type(&permissions, kind);
+        let is_seen = |id: &SmolStr| !was.hides(id) && !is.hides(id);
         Ok(Checked {
-            rev,
+            rev: before.rev.clone(),
             stale,
             verdict,
-            findings: lint(&next.flows, Some(&*types)),
-            plan: plan_of(&before, &next.flows, &next.sent, kind),
+            findings: lint(&is.shown(), Some(&*types)),
+            plan: seen(plan_of(sets, &next.sent, kind, restart), is_seen),
         })
     }
+}
 
-    /// The active revision, flow set and credentials; an upstream is asked, and its credentials are not known.
-    pub async fn current(
-        &self,
-        watch: &mut AuthWatch,
-    ) -> Result<(String, Arc<FlowSet>, Arc<Credentials>), Error> {
-        let Some(upstream) = self.runtime.upstream() else {
-            let active = self.active();
-            let (flows, kept) = (Arc::clone(&active.flows), Arc::clone(&active.credentials));
-            return Ok((active.rev.clone(), flows, kept));
-        };
-        let (rev, flows) = watch.during(pin!(upstream.revision())).await??;
-        let active = Submission::v2(&FlowSet::default(), &flows)
-            .map_err(|_| upstream::Error::Unexpected("its flows cannot be read"))?;
-        Ok((rev, Arc::new(active.flows), Arc::default()))
-    }
+/// The steps with the nodes that the caller sees.
+fn seen(mut plan: Plan, sees: impl Fn(&SmolStr) -> bool) -> Plan {
+    plan.stop.retain(|stop| sees(&stop.id));
+    plan.start.retain(&sees);
+    plan.rewire.retain(&sees);
+    plan
 }

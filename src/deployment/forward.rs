@@ -6,12 +6,13 @@ use super::permit::{permissions, still_permitted};
 use super::upstream_history::{Found, Led, unread};
 use super::{Active, Authorized, Deployments, Error, Phases, Request, Runtime, StartContext, name};
 use crate::audit::Event;
-use crate::auth::AuthWatch;
+use crate::auth::{AuthWatch, Lapsed, Permissions};
 use crate::metrics::Phase;
-use crate::policy::Proposal;
+use crate::policy;
 use crate::upstream::{self, Change, Changed, Outcome};
 use arc_swap::{ArcSwap, ArcSwapOption};
-use flows::{Counts, Credentials, DeploymentType, FlowSet, Patch};
+use bytes::Bytes;
+use flows::{Credentials, DeploymentType, FlowSet, Patch};
 use serde_json::{Value, json};
 use std::pin::pin;
 use std::sync::{Arc, Mutex as Lock};
@@ -25,6 +26,17 @@ pub struct Forward {
     pub change: Change,
     /// The purpose of the change.
     pub purpose: Purpose,
+    /// Whether the body of the change is still to be made: the whole flow set, of a caller who sees some flows.
+    pub merges: bool,
+}
+
+/// A change that the upstream has answered.
+#[derive(Debug)]
+pub struct Forwarded {
+    /// The upstream's answer.
+    pub changed: Changed,
+    /// The id of a flow that was added by a caller who sees some flows.
+    pub flow: Option<String>,
 }
 
 /// The purpose of a change, for the audit log.
@@ -54,6 +66,7 @@ impl Deployments {
         Self {
             deploy_lock: Mutex::new(None),
             active: watch::Sender::new(Arc::new(nothing)),
+            seen_there: ArcSwapOption::default(),
             set_aside: Lock::new(None),
             runtime,
             policy: ArcSwap::default(),
@@ -72,7 +85,7 @@ impl Deployments {
         forward: Forward,
         by: Authorized<'_>,
         clock: fn() -> Instant,
-    ) -> Result<Changed, Error> {
+    ) -> Result<Forwarded, Error> {
         let Some(upstream) = self.runtime.upstream() else {
             return Err(Error::Runtime);
         };
@@ -97,17 +110,23 @@ impl Deployments {
                 .await;
             self.compare(rev.as_deref(), &found.rev)?;
         }
+        forward.still_fits(&judged)?;
 
         // policy
         let (begin, done, mut facts) = forward.purpose.account(kind);
-        let old = found.and_then(|found| found.flows);
+        let old = found.and_then(|found| found.active);
         let changes_flows = matches!(forward.purpose, Purpose::Flows(_));
-        let mut led = None;
+        let (mut change, mut led) = (forward.change, None);
         if let Purpose::Flows(request) = forward.purpose
-            && let Some(judged) = self.permit_there(request, old, by.watch).await?
+            && let Some(old) = self.readable(&request, old, by.watch)?
+            && let Some(mut next) = self.permit_there(request, &old, by.watch).await?
         {
-            outcome::counts(&mut facts, &judged.0);
-            led = Some(judged.1);
+            outcome::counts(&mut facts, &Patch::between(&old.flows, &next.flows).counts);
+            if forward.merges {
+                change = change.with_body(next.as_body(&old.rev));
+                next.is_exact = true;
+            }
+            led = Some(next);
         }
         phases.end(Phase::Plan);
 
@@ -122,20 +141,22 @@ impl Deployments {
         // send: until the upstream answers, the active revision is unknown
         still_permitted(&judged, by.watch)?;
         let before = known.take();
-        let changed = upstream.apply(forward.change).await?;
+        let changed = upstream.apply(change).await?;
         phases.end(Phase::Apply);
 
         *known = self.learned(&changed.outcome, before);
+        let mut flow = None;
         if let Outcome::Done(rev) = &changed.outcome {
             facts["rev"] = json!(rev);
             // It has happened: its beginning is recorded, and a failure to record its end is logged.
             let _ = self.audit.durable(done, by.actor, by.now, facts).await;
             if changes_flows {
+                flow = led.as_ref().and_then(|led| led.flow.clone());
                 let change = (kind, rev.clone(), led);
                 *known = self.keep_change(upstream, change, &by).await;
             }
         }
-        Ok(changed)
+        Ok(Forwarded { changed, flow })
     }
 
     /// The flow set that the upstream has now, if the revision, the policy or the history needs it. The history alone
@@ -154,7 +175,7 @@ impl Deployments {
             return Ok(None);
         }
         match watch.during(pin!(upstream.revision())).await? {
-            Ok(found) => Ok(Some(Found::parse(found))),
+            Ok(found) => Ok(Some(self.found_there(found))),
             Err(error) if is_needed => Err(error.into()),
             Err(error) => {
                 unread(upstream, &error);
@@ -185,40 +206,90 @@ impl Deployments {
         Ok(())
     }
 
-    /// Refuses what the policy does not allow; answers how much the change changes and what it leads to, if the flow set
-    /// before is known. The upstream alone knows what it reads from its storage again.
+    /// The flow set before, if the change is compared with it; an error: it must be, and cannot be read. The upstream
+    /// alone knows what it reads from its storage again.
+    fn readable(
+        &self,
+        request: &Request,
+        old: Option<Arc<Active>>,
+        watch: &AuthWatch,
+    ) -> Result<Option<Arc<Active>>, Error> {
+        self.permit_reload(request, watch)?;
+        let compares = self.compares(watch) && !matches!(request, Request::Reload);
+        match old {
+            None if compares => Err(upstream::Error::Unexpected("its flows cannot be read").into()),
+            old => Ok(old),
+        }
+    }
+
+    /// Refuses what the policy does not allow; answers what the change leads to.
     async fn permit_there(
         &self,
         request: Request,
-        old: Option<Arc<FlowSet>>,
+        old: &Active,
         watch: &mut AuthWatch,
-    ) -> Result<Option<(Counts, Led)>, Error> {
-        self.permit_reload(&request, watch)?;
-        let compares = self.compares(watch) && !matches!(request, Request::Reload);
-        let Some(old) = old else {
-            return if compares {
-                Err(upstream::Error::Unexpected("its flows cannot be read").into())
-            } else {
-                Ok(None)
-            };
-        };
-        let kind = request.kind();
+    ) -> Result<Option<Led>, Error> {
         let is_exact = matches!(request, Request::Flows { .. });
-        let next = match proposed(request, &old, &Credentials::default()) {
+        let next = match proposed(request, old, &permissions(watch.caller())) {
             Ok(Some(next)) => next,
             Ok(None) => return Ok(None),
             // Without rules it is the upstream that refuses a change of a flow that is not there.
-            Err(_) if !compares => return Ok(None),
+            Err(_) if !self.compares(watch) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let proposal = Proposal::new(&old, &next.flows, &next.sent, kind);
-        self.permit(proposal, watch).await?;
-        let led = Led {
-            flows: Arc::new(next.flows),
+        let active = Active::new(next.flows, Credentials::default(), None);
+        self.permit((old, &active), &next.sent, watch).await?;
+        Ok(Some(Led {
+            flows: active.flows,
             sent: next.sent,
+            as_sent: next.as_sent,
             is_exact,
-        };
-        Ok(Some((Patch::between(&old, &led.flows).counts, led)))
+            flow: next.flow,
+        }))
+    }
+}
+
+impl Led {
+    /// A body of version v2, for the upstream's revision `rev`.
+    fn as_body(&self, rev: &str) -> Bytes {
+        let [inside, beside] = &self.as_sent;
+        let mut body = "{\"flows\":[".to_owned();
+        for (i, node) in self.flows.nodes().iter().enumerate() {
+            if i > 0 {
+                body.push(',');
+            }
+            match inside.nodes.get(&node.id) {
+                None => body.push_str(&node.text),
+                Some(sent) => {
+                    let mut node = node.object();
+                    node.insert("credentials".to_owned(), Value::Object(sent.clone()));
+                    body.push_str(&Value::Object(node).to_string());
+                }
+            }
+        }
+        body.push_str("],\"rev\":");
+        body.push_str(&json!(rev).to_string());
+        if !beside.nodes.is_empty() {
+            body.push_str(",\"credentials\":");
+            body.push_str(&json!(beside.nodes).to_string());
+        }
+        body.push('}');
+        body.into()
+    }
+}
+
+impl Forward {
+    /// The change was prepared for a caller of these permissions; others need another one.
+    fn still_fits(&self, permissions: &Permissions) -> Result<(), Lapsed> {
+        let kind = self.purpose.kind();
+        let is_flows = self.purpose.is_shown();
+        let fits = self.merges == (is_flows && permissions.reads_some_flows())
+            && policy::deployment_type(permissions, kind) == kind;
+        if fits {
+            Ok(())
+        } else {
+            Err(Lapsed::Permission)
+        }
     }
 }
 

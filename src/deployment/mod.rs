@@ -3,6 +3,7 @@
 //! Nothing is changed until the new flow set is durable. Depends on no HTTP.
 
 mod candidate;
+mod current;
 mod dry_run;
 mod forward;
 mod outcome;
@@ -12,7 +13,7 @@ mod runtime;
 mod upstream_history;
 
 pub use dry_run::Checked;
-pub use forward::{Forward, Purpose};
+pub use forward::{Forward, Forwarded, Purpose};
 pub use outcome::{failed, refusal};
 pub use restore::StartContext;
 pub use runtime::Runtime;
@@ -21,7 +22,7 @@ use crate::audit::{Actor, Audit, Event, Unavailable};
 use crate::auth::{AuthWatch, Lapsed};
 use crate::config::Policy;
 use crate::metrics::{Metrics, Phase};
-use crate::policy::{Freeze, Proposal, Verdict};
+use crate::policy::{self, Freeze, Verdict};
 use crate::store::{self, OUTSIDE_EDIT, Record, Revision, Store};
 use crate::upstream;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -32,6 +33,7 @@ use flows::{
     diff, plan,
 };
 use serde_json::{Value as Json, json};
+use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::Instant;
@@ -59,6 +61,7 @@ pub struct Active {
     pub credentials: Arc<Credentials>,
     /// Its revision.
     pub rev: String,
+    sights: current::Sights,
 }
 
 /// Why a deployment did not happen. The active flow set is as before.
@@ -133,6 +136,8 @@ pub struct Deployments {
     /// The deploy lock. In it: the revision that the upstream had after the last change of ours.
     deploy_lock: Mutex<Option<String>>,
     active: watch::Sender<Arc<Active>>,
+    /// The flow set that the upstream had when it was last asked.
+    seen_there: ArcSwapOption<Active>,
     /// The revision that did not start, while the flow set before it is active.
     set_aside: Lock<Option<String>>,
     runtime: Runtime,
@@ -205,8 +210,7 @@ impl Deployments {
         by: Authorized<'_>,
         clock: fn() -> Instant,
     ) -> Result<Deployed, Error> {
-        let kind = request.kind();
-        let mut phases = Phases::begin(&self.metrics, name(kind), clock);
+        let mut phases = Phases::begin(&self.metrics, name(request.kind()), clock);
 
         // turn
         let _lock = self.lock(by.watch).await?;
@@ -223,13 +227,16 @@ impl Deployments {
 
         // policy
         let judged = permit::permissions(by.watch.caller());
-        let next = next(request, &before, &self.store).await?;
+        let kind = request.kind();
+        let next = next(request, &before, &judged, &self.store).await?;
         let active = Arc::new(Active::new(next.flows, next.credentials, None));
-        let proposal = Proposal::new(&before.flows, &active.flows, &next.sent, kind);
-        self.permit(proposal, by.watch).await?;
+        self.permit((&before, &active), &next.sent, by.watch).await?;
 
         // plan
-        let plan = plan_of(&before.flows, &active.flows, &next.sent, kind);
+        let sets = [&*before.flows, &*active.flows];
+        let restart = policy::restarted(&judged, kind, sets);
+        let kind = policy::deployment_type(&judged, kind);
+        let plan = plan_of(sets, &next.sent, kind, restart);
         phases.end(Phase::Plan);
 
         // account and store
@@ -408,6 +415,7 @@ impl Active {
             rev: rev.unwrap_or_else(fresh_rev),
             flows: Arc::new(flows),
             credentials: Arc::new(credentials),
+            sights: current::Sights::default(),
         }
     }
 
@@ -451,13 +459,16 @@ fn fresh_rev() -> String {
     crypto::hex(&crypto::random::<32>())
 }
 
+/// `restart`: tabs of which all nodes restart, whatever differs.
 fn plan_of(
-    old: &FlowSet,
-    new: &FlowSet,
-    sent: &HashSet<smol_str::SmolStr>,
+    [old, new]: [&FlowSet; 2],
+    sent: &HashSet<SmolStr>,
     kind: DeploymentType,
+    restart: HashSet<SmolStr>,
 ) -> Plan {
-    plan(old, new, &diff(old, new, sent), kind)
+    let mut diff = diff(old, new, sent);
+    diff.tabs.extend(restart);
+    plan(old, new, &diff, kind)
 }
 
 /// Times the phases of one deployment.

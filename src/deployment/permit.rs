@@ -1,10 +1,12 @@
 //! Applies the policy to a deployment: asks the runtime for what the rules need, and counts what they refuse.
 
-use super::{Deployments, Error, Request};
+use super::{Active, Deployments, Error, Request};
 use crate::auth::{AuthWatch, Caller, Lapsed, Permissions};
 use crate::config::Policy;
 use crate::policy::{self, Freeze, Proposal, Verdict, Who};
 use flows::Submission;
+use smol_str::SmolStr;
+use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -61,7 +63,8 @@ impl Deployments {
     /// Refuses a flow set that violates the policy. Asks the runtime for its types if a rule needs them.
     pub(super) async fn permit(
         &self,
-        proposal: Proposal<'_>,
+        (before, after): (&Active, &Active),
+        sent: &HashSet<SmolStr>,
         watch: &mut AuthWatch,
     ) -> Result<(), Error> {
         let policy = self.policy.load_full();
@@ -73,10 +76,11 @@ impl Deployments {
         let permissions = permissions(watch.caller());
         let proposal = Proposal {
             types: types.as_deref(),
-            ..proposal
+            ..Proposal::new(&before.flows, &after.flows, sent)
         };
         let verdict = policy::verdict(&policy, who(watch.caller(), &permissions), &proposal);
-        self.allowed(verdict)
+        let sight = before.sight(&permissions);
+        self.allowed(verdict.naming_only(|id| !sight.hides(id)))
     }
 
     fn allowed(&self, verdict: Verdict) -> Result<(), Error> {

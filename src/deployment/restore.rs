@@ -94,6 +94,7 @@ impl Deployments {
         Ok(Self {
             deploy_lock: Mutex::new(None),
             active: watch::Sender::new(active),
+            seen_there: ArcSwapOption::default(),
             set_aside: Lock::new(set_aside),
             runtime,
             policy: ArcSwap::default(),
@@ -177,10 +178,10 @@ async fn fallen_back(
 
 async fn make_live(runtime: &Runtime, active: &Active) -> Result<(), Error> {
     let start = plan_of(
-        &FlowSet::default(),
-        &active.flows,
+        [&FlowSet::default(), &active.flows],
         &HashSet::new(),
         DeploymentType::Full,
+        HashSet::new(),
     );
     let (flows, credentials) = (Arc::clone(&active.flows), Arc::clone(&active.credentials));
     runtime.apply(start, flows, credentials).await?;

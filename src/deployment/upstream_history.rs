@@ -3,12 +3,12 @@
 //! A failure of the history fails no deployment: it is logged, and the change is found as an outside edit with the next
 //! one.
 
-use super::{Authorized, Deployments, entry};
+use super::{Active, Authorized, Deployments, entry};
 use crate::audit::{Actor, Event};
 use crate::store::{self, OUTSIDE_EDIT, Revision, UpstreamRecord};
 use crate::upstream::{self, Upstream};
 use bytes::Bytes;
-use flows::{FlowSet, Submission};
+use flows::{Credentials, FlowSet};
 use serde_json::json;
 use smol_str::SmolStr;
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub(super) struct Found {
     pub(super) rev: String,
     /// `None`: it cannot be read.
-    pub(super) flows: Option<Arc<FlowSet>>,
+    pub(super) active: Option<Arc<Active>>,
 }
 
 /// The flow set that a change leads to.
@@ -26,21 +26,20 @@ pub(super) struct Led {
     pub(super) flows: Arc<FlowSet>,
     /// The nodes whose credentials were sent.
     pub(super) sent: HashSet<SmolStr>,
+    /// The credentials that were sent inside nodes, and beside the flows.
+    pub(super) as_sent: [Credentials; 2],
     /// Whether the upstream takes it over as it is, without ids of its own.
     pub(super) is_exact: bool,
-}
-
-impl Found {
-    pub(super) fn parse((rev, body): (String, Bytes)) -> Self {
-        let flows = Submission::v2(&FlowSet::default(), &body).ok();
-        Self {
-            rev,
-            flows: flows.map(|submission| Arc::new(submission.flows)),
-        }
-    }
+    /// The id of a flow that is added.
+    pub(super) flow: Option<String>,
 }
 
 impl Deployments {
+    pub(super) fn found_there(&self, (rev, flows): (String, Bytes)) -> Found {
+        let active = self.seen_there(rev.clone(), &flows).ok();
+        Found { rev, active }
+    }
+
     /// Records that others have deployed there since the last change of ours, after which it had `known`.
     pub(super) async fn notice_outside_edit(
         &self,
@@ -61,7 +60,9 @@ impl Deployments {
             let facts = json!({ "rev": rev, "upstream": upstream.name() });
             self.audit.record(Event::OutsideEdit, actor, now, facts);
         }
-        let Some(flows) = &found.flows else { return };
+        let Some(active) = &found.active else {
+            return;
+        };
         if newest.as_ref() == Some(&found.rev) || !self.store.keeps_upstreams() {
             return;
         }
@@ -71,7 +72,7 @@ impl Deployments {
                 rev: found.rev.clone(),
                 ..entry(&Actor::program(), OUTSIDE_EDIT, now)
             },
-            flows: Arc::clone(flows),
+            flows: Arc::clone(&active.flows),
             sent: HashSet::new(),
         };
         report(upstream, self.store.keep_upstream(edit).await);
@@ -101,15 +102,15 @@ impl Deployments {
             (Some(rev), Some(led)) if led.is_exact => (rev, led.flows, led.sent),
             (rev, led) => {
                 let found = match upstream.revision().await {
-                    Ok(found) => Found::parse(found),
+                    Ok(found) => self.found_there(found),
                     Err(error) => {
                         unread(upstream, &error);
                         return rev;
                     }
                 };
                 let sent = led.map_or_else(HashSet::new, |led| led.sent);
-                match found.flows {
-                    Some(flows) => (found.rev, flows, sent),
+                match found.active {
+                    Some(active) => (found.rev, Arc::clone(&active.flows), sent),
                     None => return Some(found.rev),
                 }
             }

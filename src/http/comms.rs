@@ -10,7 +10,8 @@ use super::origin::{self, Page};
 use super::request_context::RequestContext;
 use super::response_body::Body;
 use super::upgrade::{Opening, with_first_protocol};
-use crate::comms::{PendingEditor, Source};
+use crate::auth::AuthWatch;
+use crate::comms::{FindSight, PendingEditor, Seen, Source};
 use crate::upstream::{self, Upstream};
 use hyper::Response;
 use hyper::http::uri::PathAndQuery;
@@ -59,9 +60,32 @@ pub(super) fn open(
             let backend = Arc::clone(ctx.backend);
             Arc::new(move |caller| backend.rules.load().here(caller))
         },
+        sight: find_sight(ctx),
         source,
     };
     let comms = Arc::clone(&ctx.gateway.comms);
     let response = opening.accept(|upgraded| comms.serve(TokioIo::new(upgraded), guest));
     Ok(with_first_protocol(&ctx.head.headers, response))
+}
+
+/// Finds what callers see of the backend's flows: where deployments run, so that a large flow set does not stall a worker.
+fn find_sight(ctx: &RequestContext<'_>) -> FindSight {
+    let (backend, control) = (Arc::clone(ctx.backend), ctx.gateway.control.clone());
+    Arc::new(move |permissions, announced| {
+        let backend = Arc::clone(&backend);
+        let found = control.spawn(async move {
+            // The channel gives up waiting when the authorization lapses.
+            let mut watch = AuthWatch::unlimited();
+            let deployments = &backend.deployments;
+            let active = deployments
+                .announced(announced.as_deref(), &mut watch)
+                .await;
+            let active = active.inspect_err(|error| tracing::debug!("comms: {error}"));
+            active.ok().map(|active| Seen {
+                rev: active.rev.clone(),
+                sight: active.sight(&permissions),
+            })
+        });
+        Box::pin(async move { found.await.ok().flatten() })
+    })
 }

@@ -128,6 +128,9 @@ pub(super) enum Error {
     /// The caller lacks the permission.
     #[error("the caller lacks a permission")]
     Scope,
+    /// The caller may read some flows, and this is about all.
+    #[error("this is about all flows: it needs the permission flows.read")]
+    SomeFlows,
     /// A header of ours is sent twice with different values.
     #[error("the header {0} is sent twice with different values")]
     DoubledHeader(&'static str),

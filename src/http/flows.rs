@@ -12,11 +12,12 @@ use super::path::Path;
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
+use super::visible_flows::{flow, flow_set, state};
 use crate::allocator;
 use crate::audit::Event;
 use crate::deployment::{self, Authorized, Deployed, Request, name};
 use crate::metrics::{self, Phase, Target};
-use flows::{DeploymentType, FlowError, Submission, flow_json};
+use flows::{DeploymentType, Submission};
 use hyper::{Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
@@ -28,16 +29,7 @@ type Answer = Result<Response<Body>, Error>;
 pub(super) fn read(ctx: &RequestContext<'_>) -> Answer {
     let version = dialect::version(&ctx.head.headers)?;
     let active = ctx.backend.deployments.active();
-    Ok(match version {
-        Version::V1 => response::json(StatusCode::OK, active.flows.to_json()),
-        Version::V2 => {
-            let (flows, rev) = (active.flows.to_json(), json!(active.rev));
-            response::json(
-                StatusCode::OK,
-                format!("{{\"flows\":{flows},\"rev\":{rev}}}"),
-            )
-        }
-    })
+    Ok(flow_set(version, &active.flows, &active.rev))
 }
 
 /// `POST /flows`
@@ -75,11 +67,7 @@ pub(super) async fn deploy(ctx: &mut RequestContext<'_>) -> Answer {
 /// `GET /flow/:id`
 pub(super) fn read_one(ctx: &RequestContext<'_>, path: &Path<'_>) -> Answer {
     let active = ctx.backend.deployments.active();
-    let json = flow_json(&active.flows, &path.parameter(1)).map_err(|error| match error {
-        FlowError::NoSuchFlow => Error::NotFound,
-        FlowError::Malformed(malformed) => Error::Deployment(malformed.into()),
-    })?;
-    Ok(response::json(StatusCode::OK, json))
+    flow(&active.flows, &path.parameter(1))
 }
 
 /// `POST /flow`
@@ -163,17 +151,6 @@ pub(super) async fn run(
     deployed?.map_err(Error::Deployment)
 }
 
-/// `GET /flows/state`
-pub(super) fn state(ctx: &RequestContext<'_>) -> Response<Body> {
-    let deployments = &ctx.backend.deployments;
-    let mut state = json!({ "state": deployments.state() });
-    let stopped = deployments.stopped_flows();
-    if !stopped.is_empty() {
-        state["stopped"] = stopped.into();
-    }
-    response::json(StatusCode::OK, state.to_string())
-}
-
 /// `POST /flows/state`
 pub(super) async fn set_state(ctx: &mut RequestContext<'_>) -> Answer {
     let (_, state_wanted) = ctx.read_state().await?;
@@ -195,5 +172,5 @@ pub(super) async fn set_state(ctx: &mut RequestContext<'_>) -> Answer {
         backend.deployments.set_running(running, by).await
     };
     ctx.control(task).await??;
-    Ok(state(ctx))
+    Ok(state(ctx, |_| true))
 }

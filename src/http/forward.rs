@@ -12,17 +12,18 @@ use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use super::route::{self, Admin, Editor, Target};
+use super::visible_flows::nodes_seen;
 use super::{auth, check, comms, history, identify, openapi, redact, tunnel};
 use crate::audit::Event;
-use crate::deployment::{self, Authorized, Forward, Purpose, Request, name};
+use crate::deployment::{self, Authorized, Forward, Forwarded, Purpose, Request, name};
 use crate::metrics::{self, Phase, RouteClass};
-use crate::upstream::{
-    self, Authorization, Change, Changed, Outcome, Outgoing, Pace, Refusal, Upstream,
-};
+use crate::policy;
+use crate::upstream::{self, Authorization, Changed, Outcome, Outgoing, Pace, Refusal, Upstream};
 use crate::websocket;
 use bytes::Bytes;
 use flows::{DeploymentType, FlowSet, Submission, check_flow};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use std::pin::pin;
@@ -75,8 +76,11 @@ pub(super) async fn act(
             | Admin::SaveUserSettings
             | Admin::SaveInLibrary,
         ) => {
-            let body = Outgoing::Whole(Box::pin(ctx.read_json_if_any()).await?);
-            pass(ctx, path, body, upstream).await
+            let mut body = Box::pin(ctx.read_json_if_any()).await?;
+            if let Target::Admin(Admin::DebugNodes(_)) = target {
+                body = Box::pin(nodes_seen(ctx, body)).await?;
+            }
+            pass(ctx, path, Outgoing::Whole(body), upstream).await
         }
         Target::Flows
         | Target::State
@@ -158,10 +162,15 @@ async fn pass(
 /// `POST /flows`: checked and sent in its turn.
 async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     let version = dialect::version(&ctx.head.headers)?;
-    let kind = dialect::deployment_type(&ctx.head.headers)?;
     let message = message(&ctx.head.headers)?;
+    let mut kind = dialect::deployment_type(&ctx.head.headers)?;
+    if let Some(caller) = &ctx.caller {
+        kind = policy::deployment_type(&caller.permissions, kind);
+    }
     let target = path.target(&ctx.outgoing().uri)?;
     let reload = kind == DeploymentType::Reload;
+    // The body is then made of the submission and of what the caller does not see.
+    let merges = !reload && ctx.reads_some_flows();
     if reload && !upstream.reloads() {
         return Err(Error::DeploymentType);
     }
@@ -178,7 +187,11 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
         ctx.read_json().await?
     };
     let front = forwarded_request(ctx, &target, Some(upstream));
-    let change = upstream.deployment(&front, spelled, name(kind), body.clone());
+    let change = if merges {
+        upstream.deployment(&front, "v2", name(kind), Bytes::new())
+    } else {
+        upstream.deployment(&front, spelled, name(kind), body.clone())
+    };
     let metrics = Arc::clone(&ctx.gateway.metrics);
     let prepare = move || {
         let request = if reload {
@@ -196,10 +209,17 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
         Ok(Forward {
             change,
             purpose: Purpose::Flows(request),
+            merges,
         })
     };
-    let changed = run(ctx, version, kind, message, prepare).await?;
-    answer(ctx, upstream, changed)
+    let forwarded = run(ctx, version, kind, message, prepare).await?;
+    let response = answer(ctx, upstream, forwarded.changed)?;
+    Ok(match version {
+        Version::V1 if merges && response.status().is_success() => {
+            response::empty(StatusCode::NO_CONTENT)
+        }
+        Version::V1 | Version::V2 => response,
+    })
 }
 
 /// A deployment of a flow set that the client has not sent.
@@ -217,9 +237,14 @@ pub(super) async fn deploy_set(
     let change = upstream.deployment(&front, "v2", name(kind), body.into());
     let prepare = move || {
         let purpose = Purpose::Flows(Request::Flows { submission, kind });
-        Ok(Forward { change, purpose })
+        Ok(Forward {
+            change,
+            purpose,
+            merges: false,
+        })
     };
-    run(ctx, Version::V2, kind, message, prepare).await
+    let forwarded = run(ctx, Version::V2, kind, message, prepare).await?;
+    Ok(forwarded.changed)
 }
 
 /// Other changes of flows: sent under the deployment lock, without a revision (docs/reference/node-red-admin-api.md
@@ -251,19 +276,38 @@ async fn change(
             (body.clone(), Purpose::Flows(Request::AddFlow(body)))
         }
     };
-    let url = path.target(&ctx.outgoing().uri)?;
-    let change: Change = upstream.change(&forwarded_request(ctx, &url, Some(upstream)), body);
     let kind = DeploymentType::Flows;
+    let merges = target != Target::SetState && ctx.reads_some_flows();
+    let change = if merges {
+        // The whole is sent, and the upstream has no deployment of a single flow with a revision.
+        let whole = PathAndQuery::from_static("/flows");
+        let front = forwarded_request(ctx, &whole, Some(upstream));
+        upstream.deployment(&front, "v2", name(kind), Bytes::new())
+    } else {
+        let url = path.target(&ctx.outgoing().uri)?;
+        upstream.change(&forwarded_request(ctx, &url, Some(upstream)), body)
+    };
     let prepare = move || {
         match &purpose {
             Purpose::Flows(Request::AddFlow(body)) => check_flow(body, None)?,
             Purpose::Flows(Request::ReplaceFlow(id, body)) => check_flow(body, Some(id))?,
             Purpose::Flows(_) | Purpose::State(_) => {}
         }
-        Ok(Forward { change, purpose })
+        Ok(Forward {
+            change,
+            purpose,
+            merges,
+        })
     };
-    let changed = run(ctx, Version::V1, kind, message, prepare).await?;
-    answer(ctx, upstream, changed)
+    let forwarded = run(ctx, Version::V1, kind, message, prepare).await?;
+    let response = answer(ctx, upstream, forwarded.changed)?;
+    if !merges || !response.status().is_success() {
+        return Ok(response);
+    }
+    Ok(match forwarded.flow {
+        Some(id) => response::json(StatusCode::OK, json!({ "id": id }).to_string()),
+        None => response::empty(StatusCode::NO_CONTENT),
+    })
 }
 
 /// Checks and sends a change as one task of the control runtime, and counts what came of it. Between the last byte of
@@ -274,7 +318,7 @@ async fn run(
     kind: DeploymentType,
     message: String,
     prepare: impl FnOnce() -> std::result::Result<Forward, deployment::Error> + Send + 'static,
-) -> Result<Changed> {
+) -> Result<Forwarded> {
     let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
     let (actor, now) = (ctx.actor(), ctx.now);
     let audit = ctx.gateway.audit.clone();
@@ -315,9 +359,9 @@ async fn run(
 }
 
 /// The metrics' name for the end of a deployment.
-fn outcome(result: &std::result::Result<Changed, deployment::Error>) -> metrics::Deployed {
+fn outcome(result: &std::result::Result<Forwarded, deployment::Error>) -> metrics::Deployed {
     match result {
-        Ok(changed) => match changed.outcome {
+        Ok(forwarded) => match forwarded.changed.outcome {
             Outcome::Done(_) => metrics::Deployed::Success,
             Outcome::Stale => metrics::Deployed::Stale,
             Outcome::Refused => metrics::Deployed::Malformed,
@@ -327,9 +371,9 @@ fn outcome(result: &std::result::Result<Changed, deployment::Error>) -> metrics:
 }
 
 /// The audit fields of a change that did not happen, or whose outcome is unknown.
-fn refusal(kind: &str, result: &std::result::Result<Changed, deployment::Error>) -> Option<Json> {
+fn refusal(kind: &str, result: &std::result::Result<Forwarded, deployment::Error>) -> Option<Json> {
     let reason = match result {
-        Ok(changed) => match changed.outcome {
+        Ok(forwarded) => match forwarded.changed.outcome {
             Outcome::Done(_) => return None,
             Outcome::Stale => "stale",
             Outcome::Refused => "refused",

@@ -2,7 +2,7 @@
 
 use super::clock::unix_time;
 use super::path::Path;
-use super::route::{self, Needs, Route};
+use super::route::{self, Access, Needs, Route, access};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
 use crate::gateway::{Backend, Rules};
 use crate::metrics::RouteClass;
@@ -21,6 +21,8 @@ pub(super) struct Granted {
     backend: Arc<Backend>,
     method: Method,
     target: Option<PathAndQuery>,
+    /// Whether the caller read some flows only when it was authorized.
+    some_flows: bool,
 }
 
 /// The route of a request at a backend, by which it is authorized: at first, and at each re-check.
@@ -49,6 +51,7 @@ impl Granted {
             backend: Arc::clone(backend),
             method: head.method.clone(),
             target: head.uri.path_and_query().cloned(),
+            some_flows: caller.as_ref().is_some_and(reads_some_flows),
         };
         Box::new(AuthWatch::new(caller, granted, generation, unix_time))
     }
@@ -81,10 +84,23 @@ impl Grant for Granted {
                 known.any(|caller| caller.permissions.cover_some(needed))
             }
         };
-        if granted {
+        // What is shown of all flows must not be shown to the end if the caller may now read some only.
+        let too_much = caller.as_ref().is_some_and(reads_some_flows)
+            && match access(route.target, &path) {
+                Access::Same => false,
+                Access::Nothing => true,
+                Access::Flows | Access::Flow(_) | Access::State | Access::Element(_) => {
+                    !self.some_flows
+                }
+            };
+        if granted && !too_much {
             Ok(caller)
         } else {
             Err(Lapsed::Permission)
         }
     }
+}
+
+fn reads_some_flows(caller: &Caller) -> bool {
+    caller.permissions.reads_some_flows()
 }

@@ -50,6 +50,7 @@ mod response_body;
 mod route;
 mod tunnel;
 mod upgrade;
+mod visible_flows;
 #[cfg(feature = "engine")]
 mod ws_endpoint;
 mod ws_session;
@@ -59,7 +60,7 @@ pub use clock::unix_time;
 pub use error::FramingError;
 
 use crate::audit::Event;
-use crate::auth::{Auth, Caller, Certificate};
+use crate::auth::{Auth, Caller, Certificate, FLOWS_READ};
 use crate::config::RESOURCE_POLICY;
 use crate::gateway::{Gateway, Rules, Runtime};
 use crate::metrics::{RouteClass, Traffic};
@@ -74,7 +75,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use path::{Path, Refused};
 use request_context::RequestContext;
 use response_body::Body;
-use route::{Needs, Target};
+use route::{Access, Needs, Target};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -185,6 +186,11 @@ async fn proceed(
 
     // 4. authorize: scope and user must both cover what the route needs
     authorize(ctx, route.needs)?;
+    let some_flows = ctx.reads_some_flows();
+    if some_flows && route::access(route.target, path) == Access::Nothing {
+        ctx.audit(Event::Denied, ctx.actor(), json!({ "needs": FLOWS_READ }));
+        return Err(Error::SomeFlows);
+    }
     let (target, recorded) = (route.target, route.recorded(&ctx.head.method));
     drop(rules);
     // No endpoint of the admin API takes a body with these methods.
@@ -195,6 +201,10 @@ async fn proceed(
         ctx.read_none().await?;
     }
     ctx.begin_record(path, recorded).await?;
+
+    if some_flows && let Some(answer) = Box::pin(visible_flows::act(ctx, path, target)).await? {
+        return Ok(answer);
+    }
 
     // 5. act: boxed, so that a connection does not keep room for the largest of them
     match &ctx.backend.runtime {
@@ -278,7 +288,7 @@ async fn act(
         Target::Deploy => flows::deploy(ctx).await,
         Target::Check => check::check(ctx).await,
         Target::Openapi => Ok(openapi::document()),
-        Target::State => Ok(flows::state(ctx)),
+        Target::State => Ok(visible_flows::state(ctx, |_| true)),
         Target::SetState => flows::set_state(ctx).await,
         Target::Flow => flows::read_one(ctx, path),
         Target::AddFlow => flows::add(ctx).await,

@@ -289,6 +289,12 @@ impl<'a> RequestContext<'a> {
             .map_or("", |caller| caller.user.as_str())
     }
 
+    /// Whether the caller reads some flows only.
+    pub(super) fn reads_some_flows(&self) -> bool {
+        let caller = self.caller.as_ref();
+        caller.is_some_and(|caller| caller.permissions.reads_some_flows())
+    }
+
     /// The actor of an event, for audit and history.
     pub(super) fn actor(&self) -> Actor {
         let caller = self.caller.as_ref();

@@ -5,20 +5,26 @@
 
 mod changes;
 mod closed;
+mod links;
 mod locks;
+mod merge;
 mod rights;
 mod shared;
+mod sight;
 mod sizes;
 mod types;
 
+pub use crate::auth::FLOWS_WRITE as WRITE;
 pub use crate::metrics::PolicyRule as Rule;
 pub use closed::{Freeze, closed};
-pub use rights::WRITE;
+pub use merge::{merged, refused, widened};
+pub use rights::{deployment_type, restarted};
+pub use sight::Sight;
 
 use crate::auth::Permissions;
 use crate::config::Policy;
 use changes::changes;
-use flows::{DeploymentType, FlowSet, Node};
+use flows::{FlowSet, Node};
 use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::fmt;
@@ -45,25 +51,17 @@ pub struct Proposal<'a> {
     pub after: &'a FlowSet,
     /// The nodes whose credentials are sent.
     pub sent: &'a HashSet<SmolStr>,
-    /// The deployment type.
-    pub kind: DeploymentType,
     /// The types of nodes that the runtime has; `None`: not known, and not asked for.
     pub types: Option<&'a Types>,
 }
 
 impl<'a> Proposal<'a> {
     /// For a runtime whose types are not known.
-    pub fn new(
-        before: &'a FlowSet,
-        after: &'a FlowSet,
-        sent: &'a HashSet<SmolStr>,
-        kind: DeploymentType,
-    ) -> Self {
+    pub fn new(before: &'a FlowSet, after: &'a FlowSet, sent: &'a HashSet<SmolStr>) -> Self {
         Self {
             before,
             after,
             sent,
-            kind,
             types: None,
         }
     }
@@ -91,6 +89,19 @@ impl Verdict {
     /// Nothing, or the verdict as an error.
     pub fn allowed(self) -> Result<(), Self> {
         if self.0.is_empty() { Ok(()) } else { Err(self) }
+    }
+
+    /// The same for a caller who may not see all elements: a violation by others names none.
+    #[must_use]
+    pub fn naming_only(mut self, sees: impl Fn(&str) -> bool) -> Self {
+        for violation in &mut self.0 {
+            if !violation.nodes.iter().all(|id| sees(id)) {
+                violation.nodes.retain(|id| sees(id));
+                "this would change flows that you may not change"
+                    .clone_into(&mut violation.message);
+            }
+        }
+        self
     }
 
     /// The rules.
@@ -134,6 +145,7 @@ pub fn applies(policy: &Policy, who: Who<'_>) -> bool {
         || policy.max_bytes.is_some()
         || !who.permissions.cover(UNLOCK)
         || !who.permissions.cover(WRITE)
+        || who.permissions.reads_some_flows()
 }
 
 /// Whether the caller may let the runtime read its storage again.
@@ -195,5 +207,7 @@ fn named(node: &Node) -> String {
 
 #[cfg(test)]
 mod rights_tests;
+#[cfg(test)]
+mod sight_tests;
 #[cfg(test)]
 mod tests;

@@ -7,16 +7,14 @@
 use super::changes::Change;
 use super::shared::{Place, References, place};
 use super::{Proposal, Rule, Violation, Who, violation};
-use crate::auth::glob;
+use crate::auth::{FLOWS_WRITE as WRITE, Permissions, glob};
 use flows::{DeploymentType, ElementKind, FlowSet, Node};
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::cell::{LazyCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The permission for all flows, or, with a colon and a pattern, for some.
-pub const WRITE: &str = "flows.write";
 /// The pattern for shared elements.
 const SHARED: &str = "shared";
 
@@ -29,8 +27,8 @@ pub(super) fn check(
         return Vec::new();
     }
     let (before, after) = (
-        Rights::new(who, proposal.before),
-        Rights::new(who, proposal.after),
+        Rights::new(who.permissions, WRITE, proposal.before),
+        Rights::new(who.permissions, WRITE, proposal.after),
     );
     let held = |flow: &SmolStr| {
         let everywhere = before.holds_if_there(flow) && after.holds_if_there(flow);
@@ -66,7 +64,6 @@ pub(super) fn check(
             "these are on flows, or used by flows, for which you lack the permission flows.write:FLOW",
         ),
         moved(&before, &after),
-        restarted(proposal, &before),
     ];
     found.into_iter().flatten().collect()
 }
@@ -96,39 +93,60 @@ fn moved(before: &Rights<'_>, after: &Rights<'_>) -> Option<Violation> {
     violation(Rule::Flows, &tabs, reason)
 }
 
-/// A full deployment stops every flow.
-fn restarted(proposal: &Proposal<'_>, before: &Rights<'_>) -> Option<Violation> {
-    if proposal.kind != DeploymentType::Full {
-        return None;
+/// The type that a deployment of a user has: a full one would restart every flow, so by a user of some flows it is one of
+/// type `flows`.
+pub fn deployment_type(permissions: &Permissions, asked: DeploymentType) -> DeploymentType {
+    match asked {
+        DeploymentType::Full if !permissions.cover(WRITE) => DeploymentType::Flows,
+        kind => kind,
     }
-    let tabs = proposal.before.tabs();
-    let tabs: Vec<&Arc<Node>> = tabs.filter(|tab| !before.holds(&tab.id)).collect();
-    let reason = "a full deployment restarts flows for which you lack the permission flows.write:FLOW; deploy only the \
-                  modified flows or nodes";
-    violation(Rule::Flows, &tabs, reason)
 }
 
-/// The rights of a user in one flow set.
-struct Rights<'a> {
-    who: Who<'a>,
+/// The tabs that restart whole, whatever differs: of a full deployment by a user of some flows, those that the user holds
+/// in one of these flow sets.
+pub fn restarted(
+    permissions: &Permissions,
+    asked: DeploymentType,
+    sets: [&FlowSet; 2],
+) -> HashSet<SmolStr> {
+    if deployment_type(permissions, asked) == asked {
+        return HashSet::new();
+    }
+    let held = sets.into_iter().flat_map(|flows| {
+        let rights = Rights::new(permissions, WRITE, flows);
+        let tabs = flows.tabs().filter(move |tab| rights.holds(&tab.id));
+        tabs.map(|tab| tab.id.clone())
+    });
+    held.collect()
+}
+
+/// The flows of one flow set for which a user has a permission.
+pub(super) struct Rights<'a> {
+    permissions: &'a Permissions,
+    name: &'static str,
     flows: &'a FlowSet,
-    holds_shared: bool,
+    pub(super) holds_shared: bool,
     /// The flows that were asked for.
     known: RefCell<HashMap<SmolStr, bool>>,
 }
 
 impl<'a> Rights<'a> {
-    fn new(who: Who<'a>, flows: &'a FlowSet) -> Self {
+    pub(super) fn new(
+        permissions: &'a Permissions,
+        name: &'static str,
+        flows: &'a FlowSet,
+    ) -> Self {
         Self {
-            who,
+            permissions,
+            name,
             flows,
-            holds_shared: who.permissions.cover_part(WRITE, |part| part == SHARED),
+            holds_shared: permissions.cover_part(name, |part| part == SHARED),
             known: RefCell::default(),
         }
     }
 
     /// Whether the user holds the flow of this id. One without a tab is known by its id only.
-    fn holds(&self, id: &SmolStr) -> bool {
+    pub(super) fn holds(&self, id: &SmolStr) -> bool {
         if let Some(holds) = self.known.borrow().get(id) {
             return *holds;
         }
@@ -141,7 +159,7 @@ impl<'a> Rights<'a> {
             Some((name, pattern)) if variable(&object, name, pattern) => true,
             _ => glob(part, id) || label.is_some_and(|label| glob(part, label)),
         };
-        let holds = self.who.permissions.cover_part(WRITE, fits);
+        let holds = self.permissions.cover_part(self.name, fits);
         self.known.borrow_mut().insert(id.clone(), holds);
         holds
     }

@@ -13,11 +13,7 @@ fn set(elements: &str) -> FlowSet {
     FlowSet::parse(format!("[{elements}]").as_bytes()).unwrap()
 }
 
-fn refused(
-    names: &[&str],
-    kind: DeploymentType,
-    (before, after): (&FlowSet, &FlowSet),
-) -> Vec<Vec<SmolStr>> {
+fn refused(names: &[&str], (before, after): (&FlowSet, &FlowSet)) -> Vec<Vec<SmolStr>> {
     let permissions = Permissions::of(names.iter().map(SmolStr::new).collect());
     let who = Who {
         user: "ann",
@@ -27,7 +23,6 @@ fn refused(
         before,
         after,
         sent: &HashSet::new(),
-        kind,
         types: None,
     };
     let violations = verdict(&Policy::default(), who, &proposal).0;
@@ -57,7 +52,7 @@ fn a_flow_is_held_by_its_id_its_label_or_a_variable() {
         ("flows.write:", false),
         ("flows.read:t1", false),
     ] {
-        let found = refused(&[name], DeploymentType::Nodes, (&set(TWO), &set(&after)));
+        let found = refused(&[name], (&set(TWO), &set(&after)));
         assert_eq!(found.is_empty(), holds, "{name}: {found:?}");
     }
 }
@@ -69,9 +64,9 @@ fn the_scope_and_the_user_must_both_hold_the_flow() {
         scope: names(&["flows.write:t1", "flows.write:t2"]),
         user: names(&["flows.write:Line?3"]),
     };
-    assert!(permissions.cover_part(rights::WRITE, |part| ["t1", "Line?3"].contains(&part)));
-    assert!(!permissions.cover_part(rights::WRITE, |part| part == "t2"));
-    assert!(permissions.cover_some(rights::WRITE) && !permissions.cover(rights::WRITE));
+    assert!(permissions.cover_part(WRITE, |part| ["t1", "Line?3"].contains(&part)));
+    assert!(!permissions.cover_part(WRITE, |part| part == "t2"));
+    assert!(permissions.cover_some(WRITE) && !permissions.cover(WRITE));
 }
 
 #[test]
@@ -82,23 +77,35 @@ fn a_node_that_moves_to_another_flow_needs_both() {
     );
     let sets = (&set(TWO), &set(&after));
     for names in [&["flows.write:t1"], &["flows.write:t2"]] {
-        assert_eq!(refused(names, DeploymentType::Nodes, sets), [["n1"]]);
+        assert_eq!(refused(names, sets), [["n1"]]);
     }
     let both = &["flows.write:t1", "flows.write:t2"];
-    assert_eq!(refused(both, DeploymentType::Nodes, sets), [[""; 0]; 0]);
+    assert_eq!(refused(both, sets), [[""; 0]; 0]);
 }
 
 #[test]
-fn a_full_deployment_needs_all_flows_that_it_restarts() {
-    let sets = (&set(TWO), &set(TWO));
-    assert_eq!(
-        refused(&["flows.write:t1"], DeploymentType::Full, sets),
-        [["t2"]]
-    );
-    assert_eq!(
-        refused(&["flows.write:t?"], DeploymentType::Full, sets),
-        [[""; 0]; 0]
-    );
+fn a_full_deployment_of_a_user_of_some_flows_restarts_these_only() {
+    let sets = [&set(TWO), &set(TWO)];
+    for (names, kind, tabs) in [
+        (&["flows.write:t1"][..], DeploymentType::Flows, &["t1"][..]),
+        (&["flows.write:t?"], DeploymentType::Flows, &["t1", "t2"]),
+        (&["flows.write", "flows.read:t1"], DeploymentType::Full, &[]),
+        (&["*"], DeploymentType::Full, &[]),
+    ] {
+        let permissions = Permissions::of(names.iter().map(SmolStr::new).collect());
+        assert_eq!(deployment_type(&permissions, DeploymentType::Full), kind);
+        let restarted = restarted(&permissions, DeploymentType::Full, sets);
+        assert_eq!(
+            restarted,
+            tabs.iter().map(SmolStr::new).collect(),
+            "{names:?}"
+        );
+    }
+    let permissions = Permissions::of([SmolStr::new("flows.write:t1")].into());
+    for kind in [DeploymentType::Nodes, DeploymentType::Flows] {
+        assert_eq!(deployment_type(&permissions, kind), kind);
+        assert!(super::restarted(&permissions, kind, sets).is_empty());
+    }
 }
 
 #[test]
@@ -109,13 +116,7 @@ fn the_order_of_other_tabs_stays() {
             .join(","))
     };
     let before = tabs(["a", "b", "c"]);
-    let with = |order| {
-        refused(
-            &["flows.write:a"],
-            DeploymentType::Flows,
-            (&before, &tabs(order)),
-        )
-    };
+    let with = |order| refused(&["flows.write:a"], (&before, &tabs(order)));
     assert_eq!(with(["b", "a", "c"]), [[""; 0]; 0]);
     assert_eq!(with(["a", "c", "b"]), [["c", "b"]]);
 }
@@ -124,7 +125,7 @@ fn the_order_of_other_tabs_stays() {
 fn a_new_flow_needs_a_right_to_it_and_an_unused_shared_element_the_right_to_shared_ones() {
     let with = |name: &str, added: &str| {
         let after = format!("{TWO},{added}");
-        refused(&[name], DeploymentType::Flows, (&set(TWO), &set(&after))).is_empty()
+        refused(&[name], (&set(TWO), &set(&after))).is_empty()
     };
     let tab = r#"{"id":"t9","type":"tab","label":"Line 9"}"#;
     assert!(with("flows.write:Line?9", tab) && !with("flows.write:t1", tab));
@@ -136,11 +137,7 @@ fn a_new_flow_needs_a_right_to_it_and_an_unused_shared_element_the_right_to_shar
     let before =
         format!(r#"{TWO},{{"id":"n8","type":"x","z":"t2","x":1,"y":1,"b":"brok\u0065r"}}"#);
     let after = format!("{before},{used}");
-    let found = refused(
-        &["flows.write:t1"],
-        DeploymentType::Flows,
-        (&set(&before), &set(&after)),
-    );
+    let found = refused(&["flows.write:t1"], (&set(&before), &set(&after)));
     assert_eq!(found, [["broker"]]);
 }
 
@@ -313,7 +310,7 @@ proptest! {
             names.push("flows.write:shared".to_owned());
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let found = refused(&names, DeploymentType::Nodes, (&before.flows(), &after.flows()));
+        let found = refused(&names, (&before.flows(), &after.flows()));
         prop_assert_eq!(found.is_empty(), is_covered(&tabs, shared, &before, &after), "{:?}", found);
     }
 }

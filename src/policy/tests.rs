@@ -22,7 +22,6 @@ fn judge(policy: &Policy, permissions: &Permissions, before: &str, after: &str) 
         before: &set(before),
         after: &set(after),
         sent: &HashSet::new(),
-        kind: DeploymentType::Nodes,
         types: Some(&types),
     };
     verdict(policy, who, &proposal)
@@ -126,7 +125,6 @@ fn credentials_that_are_sent_change_their_node() {
         before: &nodes,
         after: &nodes,
         sent: &HashSet::from(["e".into()]),
-        kind: DeploymentType::Nodes,
         types: None,
     };
     assert_eq!(verdict(&policy, who, &proposal).0.len(), 1);

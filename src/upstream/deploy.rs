@@ -6,7 +6,7 @@ use super::{Error, ForwardedRequest, Outgoing, ResponseBody, Upstream};
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use hyper::http::uri::PathAndQuery;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::HashSet;
@@ -69,6 +69,15 @@ impl NodeSet {
     }
 }
 
+impl Change {
+    /// The same with another body.
+    #[must_use]
+    pub fn with_body(self, body: Bytes) -> Self {
+        let request = self.request.map(|_| body);
+        Self { request, ..self }
+    }
+}
+
 impl Upstream {
     /// `POST /flows` for a client: `version` and `kind` as both dialects spell them.
     pub fn deployment(
@@ -79,6 +88,7 @@ impl Upstream {
         body: Bytes,
     ) -> Change {
         let mut request = self.own_head(front);
+        *request.method_mut() = Method::POST;
         let headers = request.headers_mut();
         headers.insert(self.api_version(), HeaderValue::from_static(version));
         headers.insert(self.deployment_type(), HeaderValue::from_static(kind));

@@ -92,8 +92,8 @@ impl Node {
     }
 }
 
-/// The whole configuration.
-#[derive(Debug, Default)]
+/// The whole configuration. A clone shares the nodes.
+#[derive(Debug, Clone, Default)]
 pub struct FlowSet {
     nodes: Vec<Arc<Node>>,
     /// The positions of the nodes, by the hashes of their ids: the ids themselves are in the nodes. Shared by flow sets

@@ -6,6 +6,7 @@ use crate::http::path::Path;
 use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
+use crate::http::visible_flows::nodes_seen;
 use hyper::{Response, StatusCode};
 use serde_json::Value as Json;
 
@@ -40,8 +41,9 @@ pub(super) async fn debug_nodes(
     ctx: &mut RequestContext<'_>,
     active: bool,
 ) -> Result<Response<Body>, Error> {
-    let body = ctx.read_json_value().await?;
-    let ids = ids(body.as_ref())?;
+    let body = ctx.read_json_if_any().await?;
+    let body = nodes_seen(ctx, body).await?;
+    let ids = ids(serde_json::from_slice(&body).ok().as_ref())?;
     let Runtime::Own(engine) = &ctx.backend.runtime else {
         return Err(Error::NotFound);
     };

@@ -66,11 +66,13 @@ async fn to_upstream(
     (rev, kind, message): (String, DeploymentType, String),
     make: impl FnOnce(&FlowSet, &Credentials) -> Result<Submission, deployment::Error> + Send + 'static,
 ) -> Result<Deployed, Error> {
-    let (active, flows, kept) = super::current(ctx).await?;
-    if active != rev {
+    let active = super::current(ctx).await?;
+    if active.rev != rev {
+        let active = active.rev.clone();
         return Err(deployment::Error::Stale { active }.into());
     }
-    let submission = ctx.blocking(move || make(&flows, &kept)).await??;
+    let made = ctx.blocking(move || make(&active.flows, &active.credentials));
+    let submission = made.await??;
     let submission = Submission {
         rev: Some(rev),
         ..submission

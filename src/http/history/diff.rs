@@ -47,10 +47,13 @@ pub(super) async fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Err
 async fn side(ctx: &RequestContext<'_>, rev: Option<&str>) -> Result<(String, Side), Error> {
     let is_upstream = ctx.backend.runtime.upstream().is_some();
     if rev.is_none() || !is_upstream {
-        let (active, flows, credentials) = super::current(ctx).await?;
-        if rev.is_none_or(|rev| rev == active) {
-            let credentials = Some(credentials).filter(|_| !is_upstream);
-            return Ok((active, Side { flows, credentials }));
+        let active = super::current(ctx).await?;
+        if rev.is_none_or(|rev| rev == active.rev) {
+            let side = Side {
+                flows: Arc::clone(&active.flows),
+                credentials: (!is_upstream).then(|| Arc::clone(&active.credentials)),
+            };
+            return Ok((active.rev.clone(), side));
         }
     }
     let rev = rev.unwrap_or_default();

@@ -82,6 +82,6 @@ async fn kept(ctx: &RequestContext<'_>) -> Result<HashSet<String>, Error> {
         let store = &ctx.gateway.store;
         return Ok(store.with_credentials(super::runtime(ctx)).await?);
     }
-    let (_, _, credentials) = super::current(ctx).await?;
-    Ok(credentials.nodes.keys().map(ToString::to_string).collect())
+    let active = super::current(ctx).await?;
+    Ok(active.credentials.nodes.keys().map(ToString::to_string).collect())
 }

@@ -17,6 +17,7 @@ use super::path::Path;
 use super::request_context::RequestContext;
 use super::response_body::Body;
 use super::route::History;
+use crate::deployment::Active;
 use crate::store::ENGINE;
 use crate::upstream::Upstream;
 use flows::{Credentials, FlowSet, json};
@@ -54,10 +55,8 @@ fn rev_of(body: &[u8], sentence: &str) -> Result<String, Error> {
     }
 }
 
-/// The active revision, flow set and credentials; an upstream is asked, and its credentials are not known.
-async fn current(
-    ctx: &RequestContext<'_>,
-) -> Result<(String, Arc<FlowSet>, Arc<Credentials>), Error> {
+/// The active flow set; an upstream is asked, and its credentials are not known.
+async fn current(ctx: &RequestContext<'_>) -> Result<Arc<Active>, Error> {
     let backend = Arc::clone(ctx.backend);
     let mut watch = ctx.detached_watch();
     let task = async move { backend.deployments.current(&mut watch).await };

@@ -226,6 +226,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
             retry_after(refuse(S::TOO_MANY_REQUESTS, "too_many_bad_tokens"), *wait)
         }
         Error::Scope => lapsed(Lapsed::Permission),
+        Error::SomeFlows => refuse(S::FORBIDDEN, "some_flows"),
         Error::DoubledHeader(_) | Error::Message(_) => refuse(S::BAD_REQUEST, "invalid_header"),
         Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),
         Error::DeploymentType => refuse(S::BAD_REQUEST, "invalid_deployment_type"),

@@ -7,11 +7,13 @@
 mod admin;
 mod history;
 mod recorded;
+mod some_flows;
 mod table;
 
 pub(super) use admin::{Admin, Editor};
 pub(super) use history::History;
 pub(super) use recorded::Recorded;
+pub(super) use some_flows::{Access, access};
 
 use super::path::Path;
 use crate::config::{self, PathRules};
@@ -29,7 +31,7 @@ pub(super) enum Needs<'a> {
     Anyone,
     /// A permission.
     Permission(&'a str),
-    /// A permission for some flow at least: the deployment decides for which.
+    /// A permission for some flow at least: what the flow set is decides for which.
     SomeFlow(&'a str),
 }
 

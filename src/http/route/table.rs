@@ -293,7 +293,7 @@ pub(super) const TABLE: &[Entry] = &[
     reserved(&["vendor", "**"]),
 ];
 
-const READ_FLOWS: Needs<'static> = Permission("flows.read");
+const READ_FLOWS: Needs<'static> = SomeFlow("flows.read");
 const WRITE_FLOWS: Needs<'static> = SomeFlow("flows.write");
 /// All flows start and stop together, and a tag is for all.
 const ALL_FLOWS: Needs<'static> = Permission("flows.write");

@@ -1,0 +1,95 @@
+//! Merges the submission of a caller who sees some flows into the whole: what the caller does not see stays as it is and
+//! where it is, what the caller sees and leaves out is removed.
+
+use super::{Rule, Sight, Verdict, Violation, links};
+use flows::{FlowSet, Node, json};
+use smol_str::SmolStr;
+use std::sync::Arc;
+
+/// The elements of the whole after a submission. It may neither contain nor name an element that the caller does not
+/// see, but one that is exactly as it was: the caller has seen it before, and stopped using it.
+pub fn merged(sight: &Sight, submitted: &FlowSet) -> Result<Vec<Arc<Node>>, Verdict> {
+    let mut foreign = Vec::new();
+    let mut own = Vec::new();
+    for node in submitted.nodes() {
+        match sight.flows().get(&node.id) {
+            Some(before) if sight.hides(&node.id) => {
+                if !before.same_content(node) {
+                    foreign.push(node.id.clone());
+                }
+            }
+            before => own.push(whole(sight, node, before, &mut foreign)),
+        }
+    }
+    if !foreign.is_empty() {
+        return Err(refused(foreign));
+    }
+    let mut own = own.into_iter();
+    let mut all = Vec::new();
+    for node in sight.flows().nodes() {
+        if sight.hides(&node.id) {
+            all.push(Arc::clone(node));
+        } else {
+            all.extend(own.next());
+        }
+    }
+    all.extend(own);
+    Ok(all)
+}
+
+/// Refuses a flow set in which the caller would see an element that was hidden: a reference that the submission adds
+/// would make a shared element of others the caller's own.
+pub fn widened(before: &Sight, after: &Sight) -> Verdict {
+    let nodes = before.flows().nodes().iter();
+    let mut found = nodes.filter(|node| before.hides(&node.id) && after.sees(&node.id));
+    match found.next() {
+        Some(_) => refused(Vec::new()),
+        None => Verdict::default(),
+    }
+}
+
+/// The element with its hidden links; collects the ids of hidden elements that it names.
+fn whole(
+    sight: &Sight,
+    node: &Arc<Node>,
+    before: Option<&Arc<Node>>,
+    foreign: &mut Vec<SmolStr>,
+) -> Arc<Node> {
+    let shown = before.map(|before| (before, sight.shown_node(before)));
+    if let Some((before, shown)) = &shown
+        && shown.same_content(node)
+    {
+        return Arc::clone(before);
+    }
+    let mut check = |id: &str| {
+        if sight.hides(id) {
+            foreign.push(id.into());
+        }
+    };
+    check(&node.z);
+    check(&node.group);
+    links::each(node, check);
+    match shown {
+        Some((before, shown)) if !Arc::ptr_eq(before, &shown) => {
+            links::restored(node, before, |id| sight.hides(id))
+        }
+        _ => Arc::clone(node),
+    }
+}
+
+/// The ids are those of the submission.
+pub fn refused(mut ids: Vec<SmolStr>) -> Verdict {
+    ids.dedup();
+    let named = ids.iter().take(super::NAMED).map(|id| json::shown(id));
+    let named: Vec<String> = named.collect();
+    let list = if named.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", named.join(", "))
+    };
+    Verdict(vec![Violation {
+        rule: Rule::Flows,
+        message: format!("the submission uses ids of elements that you may not read{list}"),
+        nodes: ids,
+    }])
+}
