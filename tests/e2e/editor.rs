@@ -4,7 +4,7 @@
 //! The screenshots are in `target/editor-screenshots`, or in the directory that `EDITOR_SCREENSHOTS` names.
 
 use crate::client::PASSWORD;
-use crate::harness::{Gateway, KillOnDrop, hash};
+use crate::harness::{Gateway, KillOnDrop, hash, public, restart_marker};
 use crate::node_red::{NodeRed, PROTECTED, Release, TOKEN};
 use serde_json::json;
 use std::io::{self, BufRead, BufReader, Write};
@@ -233,6 +233,75 @@ async fn a_user_of_one_flow_deploys_it_and_is_shown_why_others_are_refused() {
         let token = gateway.sign_in("admin").await;
         gateway.deploy(&token, &flows.clone().into()).await;
         play("rights", &gateway).await;
+    }
+}
+
+/// The other flow of a scenario: its endpoint shows when it was started, and shows something in every editor.
+const OTHER: &str = "/other";
+
+fn other_flow() -> Vec<serde_json::Value> {
+    let mut other = restart_marker("other", OTHER);
+    let code = "node.status({ text: 'of the other flow' }); node.warn('of the other flow'); msg.payload = \
+                context.get('started'); return msg";
+    other[0]["label"] = "Other".into();
+    other[2]["func"] = code.into();
+    other
+}
+
+#[tokio::test]
+async fn a_user_who_sees_one_flow_deploys_it_and_the_other_goes_on() {
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOUR);
+    let engine = format!("[editor]\nmodules = \"{}\"\n", modules.display());
+    let hash = hash(PASSWORD);
+    let user = |name: &str, permissions: &str| {
+        format!(
+            "\n[[auth.user]]\nname = \"{name}\"\npassword_hash = \"{hash}\"\npermissions = [{permissions}]\n"
+        )
+    };
+    let ann = r#""flows.write:Greeting", "settings.read", "settings.write", "nodes.read", "plugins.read", "status.read",
+        "inject.write", "debug.write", "context.read", "library.read", "projects.read""#;
+    let users = user("admin", r#""*""#) + &user("ann", ann) + &public(&[OTHER]);
+    let mut flows: Vec<serde_json::Value> = serde_json::from_str(GREETING).unwrap();
+    flows.extend(other_flow());
+    for lines in [engine, red.config_with("")] {
+        let gateway = Gateway::with(&(lines + &users));
+        let token = gateway.sign_in("admin").await;
+        gateway.deploy(&token, &flows.clone().into()).await;
+        let (client, handle) = ((*gateway).clone(), tokio::runtime::Handle::current());
+        let flows = flows.clone();
+        let mut started = String::new();
+        let cues = move |cue: &str| {
+            handle.block_on(async {
+                let now = client.get(OTHER).send().await.text();
+                let token = client.sign_in("admin").await;
+                let active = client.flows(&token).await["flows"].clone();
+                let of_other = |all: &serde_json::Value| -> Vec<serde_json::Value> {
+                    let all = all.as_array().unwrap().iter();
+                    all.filter(|node| node["id"].as_str().unwrap().starts_with("other"))
+                        .cloned()
+                        .collect()
+                };
+                let mut changed = other_flow();
+                changed[1]["name"] = "changed".into();
+                match cue {
+                    "the other flow runs" => started = now,
+                    "the other flow has not restarted" => {
+                        assert_eq!(now, started);
+                        assert_eq!(of_other(&active), of_other(&flows.clone().into()));
+                    }
+                    "the other flow changes" => {
+                        let mut all = active.as_array().unwrap().clone();
+                        all.retain(|node| !node["id"].as_str().unwrap().starts_with("other"));
+                        all.extend(changed);
+                        client.deploy_as("nodes", &token, &all.into()).await;
+                    }
+                    "the other flow is as changed" => assert_eq!(of_other(&active), changed),
+                    _ => panic!("unknown cue: {cue}"),
+                }
+            });
+        };
+        play_with("sight", &gateway, cues).await;
     }
 }
 
