@@ -17,6 +17,7 @@ mod model;
 mod parse;
 mod patch;
 mod plan;
+mod rebase;
 mod references;
 mod reuse;
 mod single_flow;
@@ -34,6 +35,7 @@ pub use lint::{Finding, Lint, lint, type_is_known};
 pub use model::{ElementKind, FlowSet, Malformed, Node};
 pub use patch::{Counts, Patch, element, patched};
 pub use plan::{DeploymentType, Plan, Stop, plan};
+pub use rebase::{RebaseError, rebase};
 pub use single_flow::{
     Error as FlowError, add_flow, check_flow, flow_json, remove_flow, replace_flow,
 };

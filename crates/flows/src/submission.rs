@@ -7,6 +7,7 @@ use super::reuse::reading;
 use super::{Credentials, FlowSet, Malformed, Node};
 use crate::json::{self, Key};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
 use std::collections::HashSet;
@@ -70,6 +71,29 @@ impl Submission {
             replacing: replacing.unwrap_or_default(),
             rev,
         })
+    }
+
+    /// The body of version v2 that is this submission, credentials inside.
+    pub fn to_json(&self) -> String {
+        let element = |node: &Arc<Node>| match self.credentials.nodes.get(&node.id) {
+            None => node.text.to_string(),
+            Some(fields) => {
+                // An element has an id at least, so something comes before the comma.
+                let open = node.text.strip_suffix('}').unwrap_or_default();
+                let fields = Value::Object(fields.clone());
+                format!("{open},\"credentials\":{fields}}}")
+            }
+        };
+        let elements: Vec<String> = self.flows.nodes().iter().map(element).collect();
+        let rev = self.rev.as_ref();
+        let rev = rev.map(|rev| format!(",\"rev\":{}", Value::from(rev.as_str())));
+        let replacing = if self.replacing.nodes.is_empty() {
+            String::new()
+        } else {
+            format!(",\"credentials\":{}", self.replacing.to_json())
+        };
+        let (elements, rev) = (elements.join(","), rev.unwrap_or_default());
+        format!("{{\"flows\":[{elements}]{rev}{replacing}}}")
     }
 
     /// All credentials after this submission, of those kept before it.
@@ -162,6 +186,19 @@ mod tests {
         Submission::v2(&FlowSet::default(), body.as_bytes())
             .unwrap_err()
             .to_string()
+    }
+
+    #[test]
+    fn a_submission_is_the_same_when_it_is_sent_on() {
+        let body = concat!(
+            r#"{"flows":[{"id":"a","type":"x","credentials":{"k":"\"v"}},{"id":"b","type":"x"}],"#,
+            r#""rev":"r\"1","credentials":{"b":{"k":"w"}}}"#
+        );
+        let sent = Submission::v2(&FlowSet::default(), body.as_bytes()).unwrap();
+        assert_eq!(sent.to_json(), body);
+        let empty = r#"{"flows":[]}"#;
+        let sent = Submission::v2(&FlowSet::default(), empty.as_bytes()).unwrap();
+        assert_eq!(sent.to_json(), empty);
     }
 
     #[test]
