@@ -78,6 +78,20 @@ events! {
     DeployFail = "flows.deploy.fail",
     /// A start has finished a deployment that a crash or a power failure interrupted.
     Finished = "flows.deploy.finished",
+    /// A change that needs approval has become a proposal.
+    Propose = "proposal.create",
+    /// A user has approved another user's proposal, and it is deployed.
+    ProposalApprove = "proposal.approve",
+    /// A user has rejected a proposal.
+    ProposalReject = "proposal.reject",
+    /// A proposal is about to change another revision than before.
+    ProposalRebase = "proposal.rebase",
+    /// The user who made a proposal has taken it back.
+    ProposalWithdraw = "proposal.withdraw",
+    /// A proposal was open for too long.
+    ProposalExpire = "proposal.expire",
+    /// A proposal was not approved, rejected, rebased or taken back, with the reason.
+    ProposalFail = "proposal.fail",
     /// The flows were changed outside the gateway.
     OutsideEdit = "flows.outside_edit",
     /// Flows that did not start were set aside, and those before them run.

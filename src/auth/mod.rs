@@ -21,6 +21,7 @@ mod session_admin;
 mod sign_in;
 mod sync_shim;
 mod throttle;
+mod user_permissions;
 mod user_throttle;
 mod users;
 mod wakers;

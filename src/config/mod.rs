@@ -7,6 +7,7 @@
 //! `setting` for single values and `route` for `[[route]]`) → [`Config`]. Mistakes become an [`Error`].
 
 mod admin_route;
+mod approval;
 mod audit;
 mod comms;
 mod engine;
@@ -29,6 +30,7 @@ mod tls;
 mod upstream;
 mod users;
 
+pub use approval::Approval;
 pub use comms::Origin;
 pub use error::{Diagnostic, Error, Problem};
 pub use headers::RESOURCE_POLICY;

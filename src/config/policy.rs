@@ -2,6 +2,7 @@
 //!
 //! Knows how they are spelled; `crate::policy` applies them.
 
+use super::approval::{Approval, approval};
 use super::error::SpannedError;
 use super::raw::{self, Entry};
 use super::setting::{Source, flag, number};
@@ -34,6 +35,8 @@ pub struct Policy {
     pub max_nodes: Option<usize>,
     /// The largest size of a flow set as JSON, bytes; `None`: no limit.
     pub max_bytes: Option<usize>,
+    /// The changes that need the approval of a second user.
+    pub approval: Approval,
 }
 
 /// One `[[policy.freeze]]`: a time, again and again, in which nothing may be deployed.
@@ -54,6 +57,7 @@ pub(super) fn policy(raw: raw::Policy, source: &Source<'_>) -> Result<Policy, Sp
     const TYPE: &str = "the type of a node, such as \"exec\"";
     let name = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let list = |list, expected| Ok(source.list(list, expected, name)?.unwrap_or_default());
+    let approval = approval(&raw, source)?;
     let windows = raw.freeze.into_iter().map(|table| window(table, source));
     Ok(Policy {
         read_only: flag(raw.read_only, false)?,
@@ -65,7 +69,36 @@ pub(super) fn policy(raw: raw::Policy, source: &Source<'_>) -> Result<Policy, Sp
         restrict_types: list(raw.restrict_types, TYPE)?,
         max_nodes: limit(raw.max_nodes, |entry| number(entry, 0, 1..=1_000_000))?,
         max_bytes: limit(raw.max_bytes, |entry| source.size(entry, 0, 2..=1 << 30))?,
+        approval,
     })
+}
+
+/// The keys of this table, and those of another one that it does not have.
+pub(super) fn over(own: raw::Policy, base: &raw::Policy) -> raw::Policy {
+    let base = base.clone();
+    let freeze = if own.freeze.is_empty() {
+        base.freeze
+    } else {
+        own.freeze
+    };
+    raw::Policy {
+        read_only: own.read_only.or(base.read_only),
+        freeze,
+        require_rev: own.require_rev.or(base.require_rev),
+        forced: own.forced.or(base.forced),
+        require_types: own.require_types.or(base.require_types),
+        forbid_types: own.forbid_types.or(base.forbid_types),
+        restrict_types: own.restrict_types.or(base.restrict_types),
+        max_nodes: own.max_nodes.or(base.max_nodes),
+        max_bytes: own.max_bytes.or(base.max_bytes),
+        approve: own.approve.or(base.approve),
+        proposal_lifetime: own.proposal_lifetime.or(base.proposal_lifetime),
+        max_proposals: own.max_proposals.or(base.max_proposals),
+        max_proposals_per_user: own.max_proposals_per_user.or(base.max_proposals_per_user),
+        max_proposal_bytes: own.max_proposal_bytes.or(base.max_proposal_bytes),
+        max_proposal_bytes_per_user: (own.max_proposal_bytes_per_user)
+            .or(base.max_proposal_bytes_per_user),
+    }
 }
 
 fn window(table: Spanned<raw::Freeze>, source: &Source<'_>) -> Result<FreezeWindow, SpannedError> {

@@ -312,29 +312,12 @@ pub(super) struct Policy {
     pub(super) restrict_types: List,
     pub(super) max_nodes: Entry,
     pub(super) max_bytes: Entry,
-}
-
-impl Policy {
-    /// The keys of this table, and those of another one that it does not have.
-    pub(super) fn over(self, base: &Self) -> Self {
-        let base = base.clone();
-        let freeze = if self.freeze.is_empty() {
-            base.freeze
-        } else {
-            self.freeze
-        };
-        Self {
-            read_only: self.read_only.or(base.read_only),
-            freeze,
-            require_rev: self.require_rev.or(base.require_rev),
-            forced: self.forced.or(base.forced),
-            require_types: self.require_types.or(base.require_types),
-            forbid_types: self.forbid_types.or(base.forbid_types),
-            restrict_types: self.restrict_types.or(base.restrict_types),
-            max_nodes: self.max_nodes.or(base.max_nodes),
-            max_bytes: self.max_bytes.or(base.max_bytes),
-        }
-    }
+    pub(super) approve: List,
+    pub(super) proposal_lifetime: Entry,
+    pub(super) max_proposals: Entry,
+    pub(super) max_proposals_per_user: Entry,
+    pub(super) max_proposal_bytes: Entry,
+    pub(super) max_proposal_bytes_per_user: Entry,
 }
 
 /// `[[policy.freeze]]`.

@@ -4,7 +4,7 @@
 
 use super::error::SpannedError;
 use super::mount;
-use super::policy::policy;
+use super::policy::{over, policy};
 use super::raw::{self, Entry};
 use super::setting::{Source, Span, flag, line_of, number};
 use super::{Account, Auth, Certificate, Dialect, ServiceAccount, Upstream};
@@ -54,7 +54,7 @@ pub(super) fn upstreams(
         let span = table.span();
         let own = std::mem::take(&mut table.get_mut().policy);
         let mut upstream = upstream(table, auth, source)?;
-        upstream.mount.policy = policy(own.over(base), source)?;
+        upstream.mount.policy = policy(over(own, base), source)?;
         let before = upstreams.iter().map(|other| &other.mount);
         mount::alone(&upstream.mount, before)
             .map_err(|sentence| SpannedError::rule(span, sentence))?;

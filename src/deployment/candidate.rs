@@ -1,5 +1,6 @@
 //! The flow set to be active after a deployment, made of the submission and of the one active before it.
 
+use super::four_eyes::SentCredentials;
 use super::{Active, Error, Request};
 use crate::auth::Permissions;
 use crate::policy::{self, Sight};
@@ -16,10 +17,10 @@ pub(super) struct Next {
     pub(super) credentials: Credentials,
     /// The nodes whose credentials were sent.
     pub(super) sent: HashSet<SmolStr>,
+    /// What was sent.
+    pub(super) submitted: SentCredentials,
     /// The id of the flow added or replaced, for `/flow`.
     pub(super) flow: Option<String>,
-    /// The credentials as they were sent: inside nodes, and beside the flows.
-    pub(super) as_sent: [Credentials; 2],
 }
 
 /// Makes it: read again from storage, or of what was sent and of what was active before.
@@ -69,7 +70,10 @@ pub(super) fn proposed(
         sent: submission.credential_ids(),
         flows: submission.flows,
         flow,
-        as_sent: [submission.credentials, submission.replacing],
+        submitted: SentCredentials {
+            merged: submission.credentials,
+            replacing: submission.replacing,
+        },
     }))
 }
 
@@ -103,8 +107,8 @@ async fn stored(store: &Store) -> Result<Next, Error> {
         flows: loaded.flows,
         credentials: loaded.credentials,
         sent: HashSet::new(),
+        submitted: SentCredentials::default(),
         flow: None,
-        as_sent: Default::default(),
     })
 }
 

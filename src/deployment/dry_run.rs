@@ -6,7 +6,7 @@ use super::candidate::proposed;
 use super::permit::{permissions, who};
 use super::{Active, Deployments, Error, Request, plan_of};
 use crate::auth::AuthWatch;
-use crate::policy::{self, Proposal, Verdict};
+use crate::policy::{self, Proposal, Verdict, Violation};
 use flows::{Finding, Plan, Submission, lint};
 use smol_str::SmolStr;
 use std::pin::pin;
@@ -20,6 +20,8 @@ pub struct Checked {
     pub stale: bool,
     /// The violations of the policy.
     pub verdict: Verdict,
+    /// The changes that make it a proposal, which another user has to approve.
+    pub approval: Option<Violation>,
     /// The findings in the flow set that would be active.
     pub findings: Vec<Finding>,
     /// The steps.
@@ -59,6 +61,7 @@ impl Deployments {
                     rev: before.rev.clone(),
                     stale,
                     verdict,
+                    approval: None,
                     findings: Vec::new(),
                     plan: Plan::default(),
                 });
@@ -71,6 +74,7 @@ impl Deployments {
             ..Proposal::new(&before.flows, &after.flows, &next.sent)
         };
         let found = policy::verdict(&self.policy.load(), who, &proposal);
+        let approval = policy::needs_approval(&self.policy.load(), who, &proposal);
         let (was, is) = (before.sight(&permissions), after.sight(&permissions));
         verdict.0.extend(found.naming_only(|id| !was.hides(id)).0);
         let sets = [&*before.flows, &*after.flows];
@@ -80,6 +84,7 @@ impl Deployments {
         Ok(Checked {
             rev: before.rev.clone(),
             stale,
+            approval,
             verdict,
             findings: lint(&is.shown(), Some(&*types)),
             plan: seen(plan_of(sets, &next.sent, kind, restart), is_seen),

@@ -1,14 +1,16 @@
 //! Deployments of a runtime behind us: turn, revision, policy, send, and the history.
 
 use super::candidate::proposed;
+use super::four_eyes::Draft;
 use super::outcome;
 use super::permit::{permissions, still_permitted};
+use super::phases::Phases;
 use super::upstream_history::{Found, Led, unread};
-use super::{Active, Authorized, Deployments, Error, Phases, Request, Runtime, StartContext, name};
+use super::{Active, Authorized, Deployments, Error, Request, Runtime, StartContext, name};
 use crate::audit::Event;
 use crate::auth::{AuthWatch, Lapsed, Permissions};
 use crate::metrics::Phase;
-use crate::policy;
+use crate::policy::{self, Proposal};
 use crate::upstream::{self, Change, Changed, Outcome};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
@@ -83,7 +85,7 @@ impl Deployments {
     pub async fn forward(
         &self,
         forward: Forward,
-        by: Authorized<'_>,
+        mut by: Authorized<'_>,
         clock: fn() -> Instant,
     ) -> Result<Forwarded, Error> {
         let Some(upstream) = self.runtime.upstream() else {
@@ -118,8 +120,8 @@ impl Deployments {
         let changes_flows = matches!(forward.purpose, Purpose::Flows(_));
         let (mut change, mut led) = (forward.change, None);
         if let Purpose::Flows(request) = forward.purpose
-            && let Some(old) = self.readable(&request, old, by.watch)?
-            && let Some(mut next) = self.permit_there(request, &old, by.watch).await?
+            && let Some(old) = self.readable(&request, old, &by)?
+            && let Some(mut next) = self.permit_there(request, &old, &judged, &mut by).await?
         {
             outcome::counts(&mut facts, &Patch::between(&old.flows, &next.flows).counts);
             if forward.merges {
@@ -132,6 +134,9 @@ impl Deployments {
 
         // account: recorded before it happens; if that fails the change is refused, as `audit.on_failure` requires
         outcome::message(&mut facts, by.message);
+        if let Some(approval) = by.approval {
+            approval.name_in(&mut facts);
+        }
         facts["upstream"] = upstream.name().into();
         facts["before"] = json!(rev.as_ref().or(known.as_ref()));
         self.audit
@@ -139,7 +144,7 @@ impl Deployments {
             .await?;
 
         // send: until the upstream answers, the active revision is unknown
-        still_permitted(&judged, by.watch)?;
+        still_permitted(&judged, by.watch, by.approval)?;
         let before = known.take();
         let changed = upstream.apply(change).await?;
         phases.end(Phase::Apply);
@@ -150,6 +155,10 @@ impl Deployments {
             facts["rev"] = json!(rev);
             // It has happened: its beginning is recorded, and a failure to record its end is logged.
             let _ = self.audit.durable(done, by.actor, by.now, facts).await;
+            if let Some(approval) = by.approval {
+                let rev = rev.as_deref().unwrap_or_default();
+                self.close_approved(approval, rev, by.actor, by.now).await;
+            }
             if changes_flows {
                 flow = led.as_ref().and_then(|led| led.flow.clone());
                 let change = (kind, rev.clone(), led);
@@ -212,14 +221,19 @@ impl Deployments {
         &self,
         request: &Request,
         old: Option<Arc<Active>>,
-        watch: &AuthWatch,
+        by: &Authorized<'_>,
     ) -> Result<Option<Arc<Active>>, Error> {
-        self.permit_reload(request, watch)?;
-        let compares = self.compares(watch) && !matches!(request, Request::Reload);
+        self.permit_reload(request, by.watch)?;
+        let compares = self.is_compared(by) && !matches!(request, Request::Reload);
         match old {
             None if compares => Err(upstream::Error::Unexpected("its flows cannot be read").into()),
             old => Ok(old),
         }
+    }
+
+    /// Whether a rule needs the flow set before. That of a proposal is its base.
+    fn is_compared(&self, by: &Authorized<'_>) -> bool {
+        by.approval.is_some() || self.compares(by.watch)
     }
 
     /// Refuses what the policy does not allow; answers what the change leads to.
@@ -227,22 +241,31 @@ impl Deployments {
         &self,
         request: Request,
         old: &Active,
-        watch: &mut AuthWatch,
+        judged: &Permissions,
+        by: &mut Authorized<'_>,
     ) -> Result<Option<Led>, Error> {
+        let kind = request.kind();
         let is_exact = matches!(request, Request::Flows { .. });
-        let next = match proposed(request, old, &permissions(watch.caller())) {
+        let next = match proposed(request, old, judged) {
             Ok(Some(next)) => next,
             Ok(None) => return Ok(None),
             // Without rules it is the upstream that refuses a change of a flow that is not there.
-            Err(_) if !self.compares(watch) => return Ok(None),
+            Err(_) if !self.is_compared(by) => return Ok(None),
             Err(error) => return Err(error),
         };
         let active = Active::new(next.flows, Credentials::default(), None);
-        self.permit((old, &active), &next.sent, watch).await?;
+        self.permit((old, &active), &next.sent, by.watch).await?;
+        let draft = Draft {
+            base: &old.rev,
+            kind,
+            asked: Proposal::new(&old.flows, &active.flows, &next.sent),
+            sent: &next.submitted,
+        };
+        self.four_eyes(draft, judged, by).await?;
         Ok(Some(Led {
             flows: active.flows,
             sent: next.sent,
-            as_sent: next.as_sent,
+            submitted: next.submitted,
             is_exact,
             flow: next.flow,
         }))
@@ -252,13 +275,12 @@ impl Deployments {
 impl Led {
     /// A body of version v2, for the upstream's revision `rev`.
     fn as_body(&self, rev: &str) -> Bytes {
-        let [inside, beside] = &self.as_sent;
         let mut body = "{\"flows\":[".to_owned();
         for (i, node) in self.flows.nodes().iter().enumerate() {
             if i > 0 {
                 body.push(',');
             }
-            match inside.nodes.get(&node.id) {
+            match self.submitted.merged.nodes.get(&node.id) {
                 None => body.push_str(&node.text),
                 Some(sent) => {
                     let mut node = node.object();
@@ -269,9 +291,9 @@ impl Led {
         }
         body.push_str("],\"rev\":");
         body.push_str(&json!(rev).to_string());
-        if !beside.nodes.is_empty() {
+        if !self.submitted.replacing.nodes.is_empty() {
             body.push_str(",\"credentials\":");
-            body.push_str(&json!(beside.nodes).to_string());
+            body.push_str(&json!(self.submitted.replacing.nodes).to_string());
         }
         body.push('}');
         body.into()

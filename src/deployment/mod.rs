@@ -2,19 +2,27 @@
 //!
 //! Nothing is changed until the new flow set is durable. Depends on no HTTP.
 
+mod approval;
 mod candidate;
 mod current;
 mod dry_run;
 mod forward;
+mod four_eyes;
 mod outcome;
 mod permit;
+mod phases;
+mod proposal_error;
+mod proposals;
 mod restore;
 mod runtime;
 mod upstream_history;
 
+pub use approval::Approval;
 pub use dry_run::Checked;
 pub use forward::{Forward, Forwarded, Purpose};
-pub use outcome::{failed, refusal};
+pub use outcome::{failed, reason, refusal};
+pub use proposal_error::ProposalError;
+pub use proposals::{Closing, expire_proposals};
 pub use restore::StartContext;
 pub use runtime::Runtime;
 
@@ -22,7 +30,7 @@ use crate::audit::{Actor, Audit, Event, Unavailable};
 use crate::auth::{AuthWatch, Lapsed};
 use crate::config::Policy;
 use crate::metrics::{Metrics, Phase};
-use crate::policy::{self, Freeze, Verdict};
+use crate::policy::{self, Freeze, Proposal, Verdict};
 use crate::store::{self, OUTSIDE_EDIT, Record, Revision, Store};
 use crate::upstream;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -32,6 +40,8 @@ use flows::{
     Counts, Credentials, DeploymentType, FlowError, FlowSet, Malformed, Patch, Plan, Submission,
     diff, plan,
 };
+use four_eyes::Draft;
+use phases::Phases;
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::collections::HashSet;
@@ -50,6 +60,8 @@ pub struct Authorized<'a> {
     pub now: u64,
     /// What it says about the change; empty: nothing.
     pub message: &'a str,
+    /// The proposal of another user that it approves with this change.
+    pub approval: Option<&'a Approval>,
 }
 
 /// The active flow set and its name.
@@ -79,6 +91,12 @@ pub enum Error {
     /// The policy refuses it.
     #[error(transparent)]
     Policy(#[from] Verdict),
+    /// It needs the approval of another user, and waits for it as the proposal of this number.
+    #[error("the change waits for the approval of another user as proposal {0}")]
+    Proposed(u64),
+    /// A proposal could not be made or decided.
+    #[error(transparent)]
+    Proposal(#[from] ProposalError),
     /// `reload`: the flow files are broken.
     #[error("the flow files are broken")]
     StorageInvalid(#[source] store::Error),
@@ -159,6 +177,17 @@ pub fn name(kind: DeploymentType) -> &'static str {
     }
 }
 
+/// The deployment type of this name; any other is full.
+pub fn kind(name: &str) -> DeploymentType {
+    let kinds = [
+        DeploymentType::Nodes,
+        DeploymentType::Flows,
+        DeploymentType::Reload,
+    ];
+    let found = kinds.into_iter().find(|kind| self::name(*kind) == name);
+    found.unwrap_or(DeploymentType::Full)
+}
+
 impl Deployments {
     /// The active flow set; never waits for a deployment.
     pub fn active(&self) -> Arc<Active> {
@@ -207,7 +236,7 @@ impl Deployments {
     pub async fn deploy(
         &self,
         request: Request,
-        by: Authorized<'_>,
+        mut by: Authorized<'_>,
         clock: fn() -> Instant,
     ) -> Result<Deployed, Error> {
         let mut phases = Phases::begin(&self.metrics, name(request.kind()), clock);
@@ -230,7 +259,15 @@ impl Deployments {
         let kind = request.kind();
         let next = next(request, &before, &judged, &self.store).await?;
         let active = Arc::new(Active::new(next.flows, next.credentials, None));
-        self.permit((&before, &active), &next.sent, by.watch).await?;
+        self.permit((&before, &active), &next.sent, by.watch)
+            .await?;
+        let draft = Draft {
+            base: &before.rev,
+            kind: policy::deployment_type(&judged, kind),
+            asked: Proposal::new(&before.flows, &active.flows, &next.sent),
+            sent: &next.submitted,
+        };
+        self.four_eyes(draft, &judged, &mut by).await?;
 
         // plan
         let sets = [&*before.flows, &*active.flows];
@@ -243,7 +280,7 @@ impl Deployments {
         if kind != DeploymentType::Reload {
             self.keep_outside_edit(by.actor, by.now).await?;
         }
-        permit::still_permitted(&judged, by.watch)?;
+        permit::still_permitted(&judged, by.watch, by.approval)?;
         self.account_and_store((&before, &active), kind, &by)
             .await?;
         phases.end(Phase::Store);
@@ -259,6 +296,9 @@ impl Deployments {
         let rev = active.rev.clone();
         self.active.send_replace(active);
         self.runtime.announce(&rev);
+        if let Some(approval) = by.approval {
+            self.close_approved(approval, &rev, by.actor, by.now).await;
+        }
         let flow = next.flow;
         Ok(Deployed { rev, flow })
     }
@@ -277,6 +317,10 @@ impl Deployments {
         let mut facts = json!({ "type": name(kind), "rev": active.rev, "before": before.rev });
         outcome::counts(&mut facts, &counts);
         outcome::message(&mut facts, by.message);
+        if let Some(approval) = by.approval {
+            approval.sign(&mut record.revision);
+            approval.name_in(&mut facts);
+        }
         let (permit, permitted) = oneshot::channel();
         let record_it = async {
             let recorded = self
@@ -469,34 +513,6 @@ fn plan_of(
     let mut diff = diff(old, new, sent);
     diff.tabs.extend(restart);
     plan(old, new, &diff, kind)
-}
-
-/// Times the phases of one deployment.
-struct Phases<'a> {
-    metrics: &'a Metrics,
-    kind: &'static str,
-    clock: fn() -> Instant,
-    since: Instant,
-}
-
-impl<'a> Phases<'a> {
-    fn begin(metrics: &'a Metrics, kind: &'static str, clock: fn() -> Instant) -> Self {
-        let since = clock();
-        Self {
-            metrics,
-            kind,
-            clock,
-            since,
-        }
-    }
-
-    fn end(&mut self, phase: Phase) {
-        store::step();
-        let now = (self.clock)();
-        let took = now.saturating_duration_since(self.since);
-        self.metrics.phase(self.kind, phase, took);
-        self.since = now;
-    }
 }
 
 #[cfg(all(test, feature = "engine"))]

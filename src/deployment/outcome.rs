@@ -27,7 +27,8 @@ pub fn failed(error: &Error) -> Deployed {
     match error {
         Error::Stale { .. } => Deployed::Stale,
         Error::Malformed(_) | Error::NoSuchFlow => Deployed::Malformed,
-        Error::Policy(_) => Deployed::Refused,
+        Error::Policy(_) | Error::Proposal(_) => Deployed::Refused,
+        Error::Proposed(_) => Deployed::Proposed,
         Error::StorageInvalid(_)
         | Error::Store(_)
         | Error::Runtime
@@ -46,11 +47,14 @@ pub fn refusal(kind: &str, error: &Error) -> Value {
     fields
 }
 
-fn reason(error: &Error) -> &'static str {
+/// Why it did not happen, for the audit log.
+pub fn reason(error: &Error) -> &'static str {
     match error {
         Error::Stale { .. } => "stale",
         Error::Malformed(_) => "malformed",
         Error::Policy(_) => "policy",
+        Error::Proposed(_) => "proposed",
+        Error::Proposal(_) => "proposal",
         Error::StorageInvalid(_) => "storage_invalid",
         Error::Store(_) => "storage_failed",
         Error::NoSuchFlow => "no_such_flow",

@@ -1,5 +1,6 @@
 //! Applies the policy to a deployment: asks the runtime for what the rules need, and counts what they refuse.
 
+use super::approval::Approval;
 use super::{Active, Deployments, Error, Request};
 use crate::auth::{AuthWatch, Caller, Lapsed, Permissions};
 use crate::config::Policy;
@@ -32,7 +33,10 @@ impl Deployments {
             return Ok(());
         }
         let permissions = permissions(watch.caller());
-        self.allowed(policy::reload(who(watch.caller(), &permissions)))
+        self.allowed(policy::reload(
+            &self.policy.load(),
+            who(watch.caller(), &permissions),
+        ))
     }
 
     pub(super) fn closed(&self, now: u64) -> Verdict {
@@ -57,7 +61,8 @@ impl Deployments {
     /// Whether [`permit`](Self::permit) needs the active flow set.
     pub(super) fn compares(&self, watch: &AuthWatch) -> bool {
         let permissions = permissions(watch.caller());
-        policy::applies(&self.policy.load(), who(watch.caller(), &permissions))
+        let (policy, who) = (self.policy.load(), who(watch.caller(), &permissions));
+        policy::applies(&policy, who) || policy::approval_applies(&policy, who)
     }
 
     /// Refuses a flow set that violates the policy. Asks the runtime for its types if a rule needs them.
@@ -83,7 +88,7 @@ impl Deployments {
         self.allowed(verdict.naming_only(|id| !sight.hides(id)))
     }
 
-    fn allowed(&self, verdict: Verdict) -> Result<(), Error> {
+    pub(super) fn allowed(&self, verdict: Verdict) -> Result<(), Error> {
         for rule in verdict.rules() {
             self.metrics.policy_violation(rule);
         }
@@ -92,14 +97,17 @@ impl Deployments {
 }
 
 /// The authorization once more, right before the act: what was permitted was so by these permissions, and not by those
-/// that the caller may have got since.
-pub(super) fn still_permitted(by: &Permissions, watch: &mut AuthWatch) -> Result<(), Error> {
+/// that the caller may have got since. The same of the user who proposed it, if it is approved.
+pub(super) fn still_permitted(
+    by: &Permissions,
+    watch: &mut AuthWatch,
+    approval: Option<&Approval>,
+) -> Result<(), Error> {
     watch.check()?;
-    if permissions(watch.caller()) == *by {
-        Ok(())
-    } else {
-        Err(Lapsed::Permission.into())
+    if permissions(watch.caller()) != *by {
+        return Err(Lapsed::Permission.into());
     }
+    Ok(approval.map_or(Ok(()), Approval::still_permitted)?)
 }
 
 pub(super) fn who<'a>(caller: Option<&'a Caller>, permissions: &'a Permissions) -> Who<'a> {

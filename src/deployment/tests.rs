@@ -52,6 +52,7 @@ fn by<'a>(actor: &'a Actor, watch: &'a mut AuthWatch) -> Authorized<'a> {
         watch,
         now: NOW,
         message: "",
+        approval: None,
     }
 }
 

@@ -3,12 +3,13 @@
 //! A failure of the history fails no deployment: it is logged, and the change is found as an outside edit with the next
 //! one.
 
+use super::four_eyes::SentCredentials;
 use super::{Active, Authorized, Deployments, entry};
 use crate::audit::{Actor, Event};
 use crate::store::{self, OUTSIDE_EDIT, Revision, UpstreamRecord};
 use crate::upstream::{self, Upstream};
 use bytes::Bytes;
-use flows::{Credentials, FlowSet};
+use flows::FlowSet;
 use serde_json::json;
 use smol_str::SmolStr;
 use std::collections::HashSet;
@@ -26,8 +27,8 @@ pub(super) struct Led {
     pub(super) flows: Arc<FlowSet>,
     /// The nodes whose credentials were sent.
     pub(super) sent: HashSet<SmolStr>,
-    /// The credentials that were sent inside nodes, and beside the flows.
-    pub(super) as_sent: [Credentials; 2],
+    /// The credentials that were sent inside nodes, which are merged, and beside the flows.
+    pub(super) submitted: SentCredentials,
     /// Whether the upstream takes it over as it is, without ids of its own.
     pub(super) is_exact: bool,
     /// The id of a flow that is added.
@@ -115,12 +116,15 @@ impl Deployments {
                 }
             }
         };
-        let entry = Revision {
+        let mut entry = Revision {
             runtime: upstream.name().to_owned(),
             rev: rev.clone(),
             message: by.message.to_owned(),
             ..entry(by.actor, kind, by.now)
         };
+        if let Some(approval) = by.approval {
+            approval.sign(&mut entry);
+        }
         let record = UpstreamRecord {
             revision: entry,
             flows,

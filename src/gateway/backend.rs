@@ -5,7 +5,7 @@
 #[cfg(feature = "engine")]
 use super::own_engine::start;
 use super::{Error, Runtime};
-use crate::auth::{Auth, Caller};
+use crate::auth::{Auth, Caller, Permissions};
 use crate::config::{self, AdminPaths, Config, PathRules, Route};
 use crate::deployment::{Deployments, StartContext};
 use crate::metrics::Metrics;
@@ -52,6 +52,17 @@ pub enum RoutingError {
     Host,
     /// Sites have the host, none has the path.
     Path,
+}
+
+impl Backend {
+    /// All permissions of a user here and now, in seconds since 1970; `None`: there is no such user.
+    pub fn permissions_of(&self, user: &str, now: u64) -> Option<Permissions> {
+        let mut permissions = self.auth.as_ref()?.permissions_of(user, now)?;
+        if let Some(here) = self.rules.load().permissions(user) {
+            permissions.user = Arc::clone(here);
+        }
+        Some(permissions)
+    }
 }
 
 impl Backends {

@@ -338,7 +338,7 @@ async fn tick(gateway: Weak<Gateway>, clock: fn() -> Duration) {
     }
 }
 
-/// Deletes expired sessions from the store, and ends windows of the audit log's suppression, until the gateway is
+/// Deletes expired sessions from the store, closes expired proposals, and ends windows of the audit log's suppression, until the gateway is
 /// dropped.
 async fn sweep(gateway: Weak<Gateway>, clock: fn() -> Duration) {
     let mut ticks = tokio::time::interval(SWEEP);
@@ -350,6 +350,10 @@ async fn sweep(gateway: Weak<Gateway>, clock: fn() -> Duration) {
         };
         let now = clock().as_secs();
         gateway.audit.tick(now);
+        let expired = deployment::expire_proposals(&gateway.store, &gateway.audit, now).await;
+        if let Err(error) = expired {
+            tracing::error!(%error, "proposals that are over could not be closed");
+        }
         let Some(auth) = &gateway.auth else { continue };
         match auth.sweep(now).await {
             Ok(0) => {}

@@ -68,6 +68,7 @@ fn json(checked: &Checked, may: bool) -> Json {
         "allowed": violations.is_empty(),
         "rev": checked.rev,
         "violations": violations,
+        "approval": checked.approval.as_ref().map(|found| json!({ "nodes": found.nodes, "message": found.message })),
         "findings": checked.findings.iter().map(finding).collect::<Vec<_>>(),
         "stop": checked.plan.stop.iter().map(stop).collect::<Vec<_>>(),
         "start": checked.plan.start,

@@ -7,6 +7,7 @@ use crate::auth::{Lapsed, RevokeError, SignInError};
 use crate::gateway::RoutingError;
 use crate::websocket::HandshakeError;
 use crate::{deployment, store, upstream};
+use serde_json::json;
 use std::time::Duration;
 
 /// Why an HTTP/1.1 request has no answer but that it is wrong, whatever it asks for: most often, its framing has more
@@ -31,6 +32,25 @@ pub enum FramingError {
     /// `#` in the request line.
     #[error("a target has no fragment")]
     Fragment,
+}
+
+/// A change that has become a proposal.
+#[derive(Debug, thiserror::Error)]
+#[error("the change waits for the approval of another user as proposal {number}: {url}")]
+pub(super) struct Waiting {
+    /// Its number.
+    pub(super) number: u64,
+    /// Its path, for clients.
+    pub(super) url: String,
+    /// Whether the client is an editor, which takes every success for a deployment.
+    pub(super) editor: bool,
+}
+
+impl Waiting {
+    /// For clients, as JSON.
+    pub(super) fn body(&self) -> String {
+        json!({ "id": self.number, "url": self.url, "message": self.to_string() }).to_string()
+    }
 }
 
 /// Why a request is refused or failed.
@@ -196,6 +216,9 @@ pub(super) enum Error {
     /// It could not be recorded who does it, so it was not done.
     #[error(transparent)]
     Audit(#[from] Unavailable),
+    /// The change has become a proposal.
+    #[error(transparent)]
+    NeedsApproval(#[from] Waiting),
     /// The deployment failed.
     #[error(transparent)]
     Deployment(#[from] deployment::Error),

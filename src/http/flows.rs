@@ -8,6 +8,7 @@ use super::admin_error::AdminError;
 use super::dialect::{self, Version};
 use super::error::Error;
 use super::message::message;
+use super::needs_approval;
 use super::path::Path;
 use super::request_context::RequestContext;
 use super::response;
@@ -15,7 +16,7 @@ use super::response_body::Body;
 use super::visible_flows::{flow, flow_set, state};
 use crate::allocator;
 use crate::audit::Event;
-use crate::deployment::{self, Authorized, Deployed, Request, name};
+use crate::deployment::{self, Approval, Authorized, Deployed, Request, name};
 use crate::metrics::{self, Phase, Target};
 use flows::{DeploymentType, Submission};
 use hyper::{Response, StatusCode};
@@ -41,7 +42,7 @@ pub(super) async fn deploy(ctx: &mut RequestContext<'_>) -> Answer {
         // Whatever the body is, it counts for nothing; it is read so that the client can finish sending it.
         let limit = ctx.gateway.config.limits.body;
         ctx.read(limit).await?;
-        run(ctx, version, kind, message, || Ok(Request::Reload)).await?
+        run(ctx, version, kind, (message, None), || Ok(Request::Reload)).await?
     } else {
         let body = ctx.read_json().await?;
         let backend = Arc::clone(ctx.backend);
@@ -56,7 +57,7 @@ pub(super) async fn deploy(ctx: &mut RequestContext<'_>) -> Answer {
                 kind,
             })
         };
-        run(ctx, version, kind, message, parse).await?
+        run(ctx, version, kind, (message, None), parse).await?
     };
     Ok(match version {
         Version::V1 => response::empty(StatusCode::NO_CONTENT),
@@ -89,20 +90,20 @@ pub(super) async fn remove(ctx: &mut RequestContext<'_>, path: &Path<'_>) -> Ans
 
 /// A deployment of a single flow: of type `flows`, without a revision (docs/reference/node-red-engine.md §1.2).
 async fn one(ctx: &RequestContext<'_>, request: Request) -> Answer {
-    let (kind, message) = (DeploymentType::Flows, message(&ctx.head.headers)?);
-    let deployed = run(ctx, Version::V1, kind, message, || Ok(request)).await?;
+    let (kind, said) = (DeploymentType::Flows, (message(&ctx.head.headers)?, None));
+    let deployed = run(ctx, Version::V1, kind, said, || Ok(request)).await?;
     Ok(match deployed.flow {
         Some(id) => response::json(StatusCode::OK, json!({ "id": id }).to_string()),
         None => response::empty(StatusCode::NO_CONTENT),
     })
 }
 
-/// Parses and deploys as one task of the control runtime, and counts what came of it.
+/// Parses and deploys, or deploys the proposal that is approved, as one task of the control runtime, and counts what came of it.
 pub(super) async fn run(
     ctx: &RequestContext<'_>,
     version: Version,
     kind: DeploymentType,
-    message: String,
+    (message, approval): (String, Option<Approval>),
     parse: impl FnOnce() -> Result<Request, deployment::Error> + Send + 'static,
 ) -> Result<Deployed, Error> {
     let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
@@ -119,6 +120,7 @@ pub(super) async fn run(
                     watch: &mut watch,
                     now,
                     message: &message,
+                    approval: approval.as_ref(),
                 };
                 let deployments = &backend.deployments;
                 deployments.deploy(request, by, Instant::now).await
@@ -137,7 +139,9 @@ pub(super) async fn run(
                 .map_or_else(deployment::failed, |_| metrics::Deployed::Success),
             Target::Engine,
         );
-        if let Err(error) = &result {
+        if let Err(error) = &result
+            && !matches!(error, deployment::Error::Proposed(_))
+        {
             let facts = deployment::refusal(name(kind), error);
             audit.record(Event::DeployFail, &actor, now, facts);
         }
@@ -148,7 +152,7 @@ pub(super) async fn run(
     let deployed = ctx.control(task).await;
     // This thread read the body.
     tokio::spawn(async { allocator::purge() });
-    deployed?.map_err(Error::Deployment)
+    deployed?.map_err(|error| needs_approval::refusal(ctx, error))
 }
 
 /// `POST /flows/state`
@@ -168,6 +172,7 @@ pub(super) async fn set_state(ctx: &mut RequestContext<'_>) -> Answer {
             watch: &mut watch,
             now,
             message: "",
+            approval: None,
         };
         backend.deployments.set_running(running, by).await
     };

@@ -13,9 +13,9 @@ use super::response;
 use super::response_body::Body;
 use super::route::{self, Admin, Editor, Target};
 use super::visible_flows::nodes_seen;
-use super::{auth, check, comms, history, identify, openapi, redact, tunnel};
+use super::{auth, check, comms, history, identify, needs_approval, openapi, redact, tunnel};
 use crate::audit::Event;
-use crate::deployment::{self, Authorized, Forward, Forwarded, Purpose, Request, name};
+use crate::deployment::{self, Approval, Authorized, Forward, Forwarded, Purpose, Request, name};
 use crate::metrics::{self, Phase, RouteClass};
 use crate::policy;
 use crate::upstream::{self, Authorization, Changed, Outcome, Outgoing, Pace, Refusal, Upstream};
@@ -60,7 +60,8 @@ pub(super) async fn act(
         Target::Comms => comms::open(ctx, Some(upstream)),
         // Callers sign in at the gateway; the upstream's own sign-in would let them bypass it.
         Target::Absent if ctx.class == RouteClass::Auth => Err(Error::NotFound),
-        Target::Unassigned => Err(Error::NotFound),
+        // The same for every runtime, and handled before.
+        Target::Unassigned | Target::Proposals(_) => Err(Error::NotFound),
         Target::Admin(admin) if admin.is_of_engine() => Err(Error::NoEngine),
         Target::History(history) => Box::pin(history::act(ctx, path, history)).await,
         Target::Endpoint if websocket::is_wanted(ctx.head) => {
@@ -212,7 +213,7 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
             merges,
         })
     };
-    let forwarded = run(ctx, version, kind, message, prepare).await?;
+    let forwarded = run(ctx, version, kind, (message, None), prepare).await?;
     let response = answer(ctx, upstream, forwarded.changed)?;
     Ok(match version {
         Version::V1 if merges && response.status().is_success() => {
@@ -243,7 +244,7 @@ pub(super) async fn deploy_set(
             merges: false,
         })
     };
-    let forwarded = run(ctx, Version::V2, kind, message, prepare).await?;
+    let forwarded = run(ctx, Version::V2, kind, (message, None), prepare).await?;
     Ok(forwarded.changed)
 }
 
@@ -299,7 +300,7 @@ async fn change(
             merges,
         })
     };
-    let forwarded = run(ctx, Version::V1, kind, message, prepare).await?;
+    let forwarded = run(ctx, Version::V1, kind, (message, None), prepare).await?;
     let response = answer(ctx, upstream, forwarded.changed)?;
     if !merges || !response.status().is_success() {
         return Ok(response);
@@ -310,13 +311,13 @@ async fn change(
     })
 }
 
-/// Checks and sends a change as one task of the control runtime, and counts what came of it. Between the last byte of
+/// Checks and sends a change, or the proposal that is approved, as one task of the control runtime, and counts what came of it. Between the last byte of
 /// the request and this task nothing may wait: a client that hangs up ends whatever is not in it.
-async fn run(
+pub(super) async fn run(
     ctx: &RequestContext<'_>,
     version: Version,
     kind: DeploymentType,
-    message: String,
+    (message, approval): (String, Option<Approval>),
     prepare: impl FnOnce() -> std::result::Result<Forward, deployment::Error> + Send + 'static,
 ) -> Result<Forwarded> {
     let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
@@ -337,6 +338,7 @@ async fn run(
                     watch: &mut watch,
                     now,
                     message: &message,
+                    approval: approval.as_ref(),
                 };
                 let deployments = &backend.deployments;
                 deployments.forward(forward, by, Instant::now).await
@@ -355,7 +357,8 @@ async fn run(
         }
         result
     };
-    ctx.control(task).await?.map_err(Error::Deployment)
+    let changed = ctx.control(task).await?;
+    changed.map_err(|error| needs_approval::refusal(ctx, error))
 }
 
 /// The metrics' name for the end of a deployment.
@@ -378,6 +381,7 @@ fn refusal(kind: &str, result: &std::result::Result<Forwarded, deployment::Error
             Outcome::Stale => "stale",
             Outcome::Refused => "refused",
         },
+        Err(deployment::Error::Proposed(_)) => return None,
         Err(error) => return Some(deployment::refusal(kind, error)),
     };
     Some(json!({ "type": kind, "reason": reason }))

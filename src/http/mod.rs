@@ -18,6 +18,7 @@ mod endpoint;
 mod error;
 #[cfg(feature = "engine")]
 mod file_body;
+mod flow_diff;
 #[cfg(feature = "engine")]
 mod flows;
 mod form;
@@ -36,10 +37,12 @@ mod identify;
 mod message;
 #[cfg(feature = "engine")]
 mod meter;
+mod needs_approval;
 mod openapi;
 mod origin;
 mod path;
 mod pieces;
+mod proposals;
 mod query;
 mod record;
 mod redact;
@@ -207,10 +210,13 @@ async fn proceed(
     }
 
     // 5. act: boxed, so that a connection does not keep room for the largest of them
-    match &ctx.backend.runtime {
+    match (&ctx.backend.runtime, target) {
+        (_, Target::Proposals(action)) => Box::pin(proposals::act(ctx, path, action)).await,
         #[cfg(feature = "engine")]
-        Runtime::Own(_) => Box::pin(act(ctx, path, target)).await,
-        Runtime::Upstream(upstream) => Box::pin(forward::act(ctx, path, target, upstream)).await,
+        (Runtime::Own(_), _) => Box::pin(act(ctx, path, target)).await,
+        (Runtime::Upstream(upstream), _) => {
+            Box::pin(forward::act(ctx, path, target, upstream)).await
+        }
     }
 }
 
@@ -298,7 +304,8 @@ async fn act(
         Target::History(history) => history::act(ctx, path, history).await,
         Target::Comms => comms::open(ctx, None),
         Target::Endpoint => endpoint::call(ctx, path).await,
-        Target::Absent | Target::Unassigned => Err(Error::NotFound),
+        // Proposals are the same for every runtime, and handled before.
+        Target::Absent | Target::Unassigned | Target::Proposals(_) => Err(Error::NotFound),
         Target::OtherMethod(offers) => {
             response::other_method(&ctx.head.method, route::allow(offers))
         }

@@ -321,7 +321,7 @@ impl<'a> RequestContext<'a> {
         done.map_err(|lapsed| self.lapsed(lapsed))
     }
 
-    /// Runs what waits for files where nothing else has to wait.
+    /// Runs what waits for files or takes long where nothing else has to wait.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
         task: impl FnOnce() -> T + Send + 'static,

@@ -108,6 +108,8 @@ label! {
         Malformed = "malformed",
         /// The policy refuses it.
         Refused = "refused",
+        /// It waits for the approval of another user.
+        Proposed = "proposed",
         /// Storage or engine failed.
         Failed = "failed",
     }
@@ -136,6 +138,8 @@ label! {
         Locked = "locked",
         /// What is on a flow is changed only with the permission `flows.write` for it.
         Flows = "flows",
+        /// The change needs the approval of another user, and cannot become a proposal.
+        Approve = "approve",
     }
 }
 

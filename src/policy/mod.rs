@@ -3,6 +3,7 @@
 //! Pure: no input or output, no clock. Each kind of rules has a file. [`closed()`] and [`without_rev`] need no flow set;
 //! [`verdict`] compares two, and all but the sizes look only at the elements that differ.
 
+mod approval;
 mod changes;
 mod closed;
 mod links;
@@ -16,6 +17,7 @@ mod types;
 
 pub use crate::auth::FLOWS_WRITE as WRITE;
 pub use crate::metrics::PolicyRule as Rule;
+pub use approval::{APPROVE, approval_applies, needs_approval};
 pub use closed::{Freeze, closed};
 pub use merge::{merged, refused, widened};
 pub use rights::{deployment_type, restarted};
@@ -149,8 +151,9 @@ pub fn applies(policy: &Policy, who: Who<'_>) -> bool {
 }
 
 /// Whether the caller may let the runtime read its storage again.
-pub fn reload(who: Who<'_>) -> Verdict {
-    Verdict(rights::reload(who).into_iter().collect())
+pub fn reload(policy: &Policy, who: Who<'_>) -> Verdict {
+    let found = [rights::reload(who), approval::reload(policy, who)];
+    Verdict(found.into_iter().flatten().collect())
 }
 
 /// Compares a deployment with the rules.

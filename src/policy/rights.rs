@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The pattern for shared elements.
-const SHARED: &str = "shared";
+pub(super) const SHARED: &str = "shared";
 
 pub(super) fn check(
     who: Who<'_>,
@@ -150,16 +150,7 @@ impl<'a> Rights<'a> {
         if let Some(holds) = self.known.borrow().get(id) {
             return *holds;
         }
-        let tab = self.flows.get(id);
-        let tab = tab.filter(|tab| tab.part() == ElementKind::Tab);
-        let object = tab.map(|tab| tab.object()).unwrap_or_default();
-        let label = object.get("label").and_then(Json::as_str);
-        let fits = |part: &str| match part.split_once('=') {
-            _ if part == SHARED => false,
-            Some((name, pattern)) if variable(&object, name, pattern) => true,
-            _ => glob(part, id) || label.is_some_and(|label| glob(part, label)),
-        };
-        let holds = self.permissions.cover_part(self.name, fits);
+        let holds = self.permissions.cover_part(self.name, fits(self.flows, id));
         self.known.borrow_mut().insert(id.clone(), holds);
         holds
     }
@@ -167,6 +158,21 @@ impl<'a> Rights<'a> {
     /// The same of a flow that may be in the other flow set only.
     fn holds_if_there(&self, id: &SmolStr) -> bool {
         self.flows.get(id).is_none() || self.holds(id)
+    }
+}
+
+/// Whether a pattern fits the flow of this id: its id, its label, or one of its variables.
+pub(super) fn fits(flows: &FlowSet, id: &SmolStr) -> impl Fn(&str) -> bool {
+    let tab = flows.get(id);
+    let tab = tab.filter(|tab| tab.part() == ElementKind::Tab);
+    let object = tab.map(|tab| tab.object()).unwrap_or_default();
+    move |pattern: &str| {
+        let label = object.get("label").and_then(Json::as_str);
+        match pattern.split_once('=') {
+            _ if pattern == SHARED => false,
+            Some((name, value)) if variable(&object, name, value) => true,
+            _ => glob(pattern, id) || label.is_some_and(|label| glob(pattern, label)),
+        }
     }
 }
 

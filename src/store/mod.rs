@@ -16,6 +16,7 @@ mod history;
 mod library;
 mod load;
 mod node_history;
+mod proposals;
 mod recovery;
 mod tags;
 #[cfg(test)]
@@ -30,6 +31,9 @@ pub use deployments::{Page, Past};
 pub use history::History;
 pub use library::{Entry, Item, LibraryPath};
 pub use node_history::{NodeChange, NodePage};
+pub use proposals::{
+    Decision, NewProposal, Proposal, ProposalContent, ProposalFilter, ProposalState, TooMany,
+};
 pub use tags::Tagged;
 pub use upstream_history::UpstreamRecord;
 

@@ -6,6 +6,7 @@
 use crate::client::PASSWORD;
 use crate::harness::{Gateway, KillOnDrop, hash, public, restart_marker};
 use crate::node_red::{NodeRed, PROTECTED, Release, TOKEN};
+use crate::proposals::approving;
 use serde_json::json;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -302,6 +303,24 @@ async fn a_user_who_sees_one_flow_deploys_it_and_the_other_goes_on() {
             });
         };
         play_with("sight", &gateway, cues).await;
+    }
+}
+
+#[tokio::test]
+async fn a_user_is_told_that_a_change_waits_for_the_approval_of_another() {
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    let editor = |modules: &str| {
+        let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join(modules);
+        format!("[editor]\nmodules = \"{}\"\n", modules.display())
+    };
+    for lines in [editor(FOUR), editor(FIVE), red.config_with("")] {
+        let gateway = Gateway::with(&(lines + &approving("approve = [\"Greeting\"]")));
+        let token = gateway.sign_in("admin").await;
+        let flows = serde_json::from_str(GREETING).unwrap();
+        gateway.deploy(&token, &flows).await;
+        play("approval", &gateway).await;
+        let name = gateway.flows(&token).await.to_string();
+        assert!(name.contains("of ann"), "{name}");
     }
 }
 

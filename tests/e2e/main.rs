@@ -108,6 +108,8 @@ mod per_client_limits;
 mod permissions;
 mod policies;
 mod profile;
+mod proposal_attacks;
+mod proposals;
 mod revocation;
 mod secret_redaction;
 mod secrets;

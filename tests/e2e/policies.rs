@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 pub struct Case {
     pub gateway: Gateway,
     /// Until the test ends.
-    _upstream: Option<MockUpstream>,
+    pub upstream: Option<MockUpstream>,
 }
 
 /// Both, with these lines of TOML.
@@ -22,11 +22,11 @@ pub async fn cases(lines: &str) -> [Case; 2] {
     [
         Case {
             gateway: Gateway::with(lines),
-            _upstream: None,
+            upstream: None,
         },
         Case {
             gateway: Gateway::with(&(upstream.config() + lines)),
-            _upstream: Some(upstream),
+            upstream: Some(upstream),
         },
     ]
 }

@@ -399,11 +399,15 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::Guessing
         | Event::Denied
         | Event::WriteFail
-        | Event::CommsRefused => Class::Refused,
+        | Event::CommsRefused
+        | Event::ProposalFail => Class::Refused,
         Event::RevokeFail if reason() != "store" => Class::Refused,
         // The others follow a record of the deployment, which they take back.
         Event::DeployFail
-            if matches!(reason(), "stale" | "malformed" | "no_such_flow" | "policy") =>
+            if matches!(
+                reason(),
+                "stale" | "malformed" | "no_such_flow" | "policy" | "proposal"
+            ) =>
         {
             Class::Refused
         }
@@ -435,6 +439,12 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::Repaired
         | Event::Freeze
         | Event::Unfreeze
+        | Event::Propose
+        | Event::ProposalApprove
+        | Event::ProposalReject
+        | Event::ProposalRebase
+        | Event::ProposalWithdraw
+        | Event::ProposalExpire
         | Event::Full => Class::Always,
     }
 }

@@ -53,7 +53,7 @@ pub(super) async fn deploy(
                 Ok(Request::Flows { submission, kind })
             };
             let deployed =
-                crate::http::flows::run(ctx, Version::V2, kind, message, request).await?;
+                crate::http::flows::run(ctx, Version::V2, kind, (message, None), request).await?;
             Ok(Deployed::Active(deployed.rev))
         }
         Runtime::Upstream(upstream) => to_upstream(ctx, upstream, (rev, kind, message), make).await,
@@ -71,8 +71,8 @@ async fn to_upstream(
         let active = active.rev.clone();
         return Err(deployment::Error::Stale { active }.into());
     }
-    let made = ctx.blocking(move || make(&active.flows, &active.credentials));
-    let submission = made.await??;
+    let submission = ctx.blocking(move || make(&active.flows, &active.credentials));
+    let submission = submission.await??;
     let submission = Submission {
         rev: Some(rev),
         ..submission

@@ -83,5 +83,10 @@ async fn kept(ctx: &RequestContext<'_>) -> Result<HashSet<String>, Error> {
         return Ok(store.with_credentials(super::runtime(ctx)).await?);
     }
     let active = super::current(ctx).await?;
-    Ok(active.credentials.nodes.keys().map(ToString::to_string).collect())
+    Ok(active
+        .credentials
+        .nodes
+        .keys()
+        .map(ToString::to_string)
+        .collect())
 }

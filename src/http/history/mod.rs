@@ -20,7 +20,7 @@ use super::route::History;
 use crate::deployment::Active;
 use crate::store::ENGINE;
 use crate::upstream::Upstream;
-use flows::{Credentials, FlowSet, json};
+use flows::json;
 use hyper::Response;
 use serde_json::Value as Json;
 use std::sync::Arc;

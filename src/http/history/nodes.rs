@@ -2,8 +2,8 @@
 
 use super::HistoryError;
 use super::deployments::{entry, limit};
-use super::diff::properties;
 use crate::http::error::Error;
+use crate::http::flow_diff::properties;
 use crate::http::query::parameter;
 use crate::http::request_context::RequestContext;
 use crate::http::response;

@@ -3,6 +3,7 @@
 //! Errors are JSON `{"code", "message"}`, those of `/auth/token` are RFC 6749's; 401 is empty. No internal
 //! detail is disclosed.
 
+mod proposals;
 #[cfg(feature = "engine")]
 mod runtime;
 mod upstream_error;
@@ -250,6 +251,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::SignInUnrecorded(_) => unrecorded_sign_in(),
         Error::Revoke(error) => revocation(error),
         Error::Audit(_) => refuse(S::SERVICE_UNAVAILABLE, "audit_unavailable"),
+        Error::NeedsApproval(waiting) => proposals::waiting(waiting),
         Error::Deployment(error) => deployment(error),
         Error::Upstream(error) => upstream_error::response(error),
         #[cfg(feature = "engine")]
@@ -377,6 +379,8 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
         deployment::Error::Stale { .. } => refuse(S::CONFLICT, "version_mismatch"),
         deployment::Error::Malformed(_) => refuse(S::BAD_REQUEST, "invalid_flows"),
         deployment::Error::Policy(verdict) => policy(verdict),
+        deployment::Error::Proposed(_) => refuse(S::FORBIDDEN, proposals::APPROVAL_REQUIRED),
+        deployment::Error::Proposal(error) => proposals::error(error),
         deployment::Error::StorageInvalid(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_invalid"),
         deployment::Error::Store(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_failed"),
         deployment::Error::NoSuchFlow => refuse(S::NOT_FOUND, "not_found"),
@@ -410,7 +414,8 @@ pub(super) fn policy_status(rule: Rule) -> StatusCode {
         | Rule::MaxNodes
         | Rule::MaxBytes
         | Rule::Locked
-        | Rule::Flows => StatusCode::FORBIDDEN,
+        | Rule::Flows
+        | Rule::Approve => StatusCode::FORBIDDEN,
     }
 }
 

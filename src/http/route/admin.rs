@@ -70,6 +70,23 @@ pub(in crate::http) enum Editor {
     DebugView,
 }
 
+/// The requests about proposals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum ProposalAction {
+    /// `GET /gateway/proposals`
+    List,
+    /// `GET /gateway/proposals/:id`
+    Read,
+    /// `POST /gateway/proposals/:id/approve`
+    Approve,
+    /// `POST /gateway/proposals/:id/reject`
+    Reject,
+    /// `POST /gateway/proposals/:id/rebase`
+    Rebase,
+    /// `DELETE /gateway/proposals/:id`
+    Withdraw,
+}
+
 impl Admin {
     /// Whether only flowgate's own engine has it, and no upstream.
     pub(in crate::http) fn is_of_engine(self) -> bool {

@@ -10,7 +10,7 @@ mod recorded;
 mod some_flows;
 mod table;
 
-pub(super) use admin::{Admin, Editor};
+pub(super) use admin::{Admin, Editor, ProposalAction};
 pub(super) use history::History;
 pub(super) use recorded::Recorded;
 pub(super) use some_flows::{Access, access};
@@ -52,6 +52,8 @@ pub(super) enum Target {
     Check,
     /// `GET /gateway/openapi.json`
     Openapi,
+    /// `/gateway/proposals…`
+    Proposals(ProposalAction),
     /// `GET /flows/state`
     State,
     /// `POST /flows/state`

@@ -48,6 +48,7 @@ impl Route<'_> {
             | Target::RemoveFlow
             | Target::History(History::Rollback | History::Import)
             | Target::Comms => Recorded::Own,
+            Target::Proposals(_) if write == Recorded::Write => Recorded::Own,
             Target::Admin(Admin::Credentials) => Recorded::Secret,
             // A dry run writes nothing; another method is answered with those that there are.
             Target::Check | Target::OtherMethod(_) => Recorded::Nothing,
@@ -57,6 +58,7 @@ impl Route<'_> {
             | Target::Flows
             | Target::State
             | Target::Flow
+            | Target::Proposals(_)
             | Target::Admin(_)
             | Target::History(_)
             | Target::Absent

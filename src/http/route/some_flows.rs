@@ -44,9 +44,11 @@ pub(in crate::http) fn access(target: Target, path: &Path<'_>) -> Access {
         Target::Flow => Access::Flow(1),
         Target::State => Access::State,
         Target::Admin(admin) => of_admin(admin, path),
-        Target::History(_) | Target::SetState | Target::Absent | Target::Unassigned => {
-            Access::Nothing
-        },
+        Target::History(_)
+        | Target::Proposals(_)
+        | Target::SetState
+        | Target::Absent
+        | Target::Unassigned => Access::Nothing,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::Needs::{self, Anyone, Nothing, Permission, SomeFlow};
 use super::Verb::{Delete, Get, Post, Put};
-use super::{Admin, Editor, History, Offer, Target};
+use super::{Admin, Editor, History, Offer, ProposalAction, Target};
 use crate::metrics::RouteClass;
 
 /// A path with its methods.
@@ -215,6 +215,33 @@ pub(super) const TABLE: &[Entry] = &[
         &[reads(Admin::Profile, "diagnostics.read")],
     ),
     flows(
+        &["gateway", "proposals"],
+        &[(Get, Target::Proposals(ProposalAction::List), READ_FLOWS)],
+    ),
+    flows(
+        &["gateway", "proposals", "*"],
+        &[
+            (Get, Target::Proposals(ProposalAction::Read), READ_FLOWS),
+            (
+                Delete,
+                Target::Proposals(ProposalAction::Withdraw),
+                WRITE_FLOWS,
+            ),
+        ],
+    ),
+    flows(
+        &["gateway", "proposals", "*", "approve"],
+        &[(Post, Target::Proposals(ProposalAction::Approve), APPROVE)],
+    ),
+    flows(
+        &["gateway", "proposals", "*", "reject"],
+        &[(Post, Target::Proposals(ProposalAction::Reject), APPROVE)],
+    ),
+    flows(
+        &["gateway", "proposals", "*", "rebase"],
+        &[(Post, Target::Proposals(ProposalAction::Rebase), WRITE_FLOWS)],
+    ),
+    flows(
         &["gateway", "tags"],
         &[(Get, Target::History(History::Tags), READ_FLOWS)],
     ),
@@ -295,6 +322,7 @@ pub(super) const TABLE: &[Entry] = &[
 
 const READ_FLOWS: Needs<'static> = SomeFlow("flows.read");
 const WRITE_FLOWS: Needs<'static> = SomeFlow("flows.write");
+const APPROVE: Needs<'static> = Permission("flows.approve");
 /// All flows start and stop together, and a tag is for all.
 const ALL_FLOWS: Needs<'static> = Permission("flows.write");
 

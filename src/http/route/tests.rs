@@ -491,6 +491,10 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
         Target::RemoveFlow,
         Target::History(History::Rollback),
         Target::History(History::Import),
+        Target::Proposals(ProposalAction::Approve),
+        Target::Proposals(ProposalAction::Reject),
+        Target::Proposals(ProposalAction::Rebase),
+        Target::Proposals(ProposalAction::Withdraw),
     ];
     let listed = table::TABLE.iter().flat_map(|entry| {
         let offers = entry.offers.iter();

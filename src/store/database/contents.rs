@@ -102,7 +102,7 @@ pub(super) fn pack(text: &str) -> Vec<u8> {
 }
 
 /// Decompresses it. A byte of LZ4 expands to at most 255: more means damage.
-fn unpack(content: &[u8]) -> Option<String> {
+pub(super) fn unpack(content: &[u8]) -> Option<String> {
     let (size, packed) = lz4_flex::block::uncompressed_size(content)
         .ok()
         .filter(|(size, packed)| size / 255 <= packed.len())?;

@@ -2,6 +2,7 @@
 
 mod contents;
 mod deployments;
+mod proposals;
 mod retention;
 mod sign_ins;
 mod tags;
@@ -90,6 +91,15 @@ const MIGRATIONS: &[&str] = &["
         number INTEGER NOT NULL REFERENCES deployments ON DELETE CASCADE, PRIMARY KEY (runtime, name)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX tag_number ON tag (number);
+", "
+    CREATE TABLE proposal (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, runtime TEXT NOT NULL, state TEXT NOT NULL DEFAULT 'open',
+        user TEXT NOT NULL, how TEXT NOT NULL, address TEXT NOT NULL, at INTEGER NOT NULL, expires INTEGER NOT NULL,
+        kind TEXT NOT NULL, base TEXT NOT NULL,
+        decided_by TEXT NOT NULL DEFAULT '', decided_at INTEGER, reason TEXT NOT NULL DEFAULT '',
+        rev TEXT NOT NULL DEFAULT '',
+        bytes INTEGER NOT NULL, before BLOB NOT NULL, after BLOB NOT NULL, credentials BLOB, replacing BLOB
+    ) STRICT;
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.

@@ -1,0 +1,235 @@
+//! `approve`: the flows whose changes need a second user. A change of a flow is what needs the right to that flow: an
+//! element on it before or after, a shared element that it uses, its place among the others.
+
+use super::changes::{Change, changes};
+use super::rights::{SHARED, fits};
+use super::shared::{Place, References, place};
+use super::{Proposal, Rule, Violation, Who, violation};
+use crate::config::Policy;
+use flows::{FlowSet, Node};
+use smol_str::SmolStr;
+use std::cell::{LazyCell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// The permission to approve the changes of others; who holds it needs no approval.
+pub const APPROVE: &str = "flows.approve";
+/// The pattern for every change, of flows or not.
+const EVERYTHING: &str = "*";
+
+/// Whether [`needs_approval`] can find anything, for this caller.
+pub fn approval_applies(policy: &Policy, who: Who<'_>) -> bool {
+    !policy.approval.flows.is_empty() && !who.permissions.cover(APPROVE)
+}
+
+/// The changes that need the approval of another user; `None`: the caller may deploy.
+pub fn needs_approval(policy: &Policy, who: Who<'_>, proposal: &Proposal<'_>) -> Option<Violation> {
+    if !approval_applies(policy, who) {
+        return None;
+    }
+    let guarded = Guarded::new(&policy.approval.flows, proposal);
+    let changes = changes(proposal);
+    let shared = LazyCell::new(|| guarded.used());
+    let uses = |id: &SmolStr| shared.iter().any(|used| used.contains(id));
+    let concerned = changes.iter().filter(|change| guarded.has(change, uses));
+    let mut nodes: Vec<&Arc<Node>> = concerned.filter_map(Change::node).collect();
+    if nodes.is_empty() {
+        nodes = guarded.moved();
+    }
+    violation(
+        Rule::Approve,
+        &nodes,
+        "these changes need the approval of another user",
+    )
+}
+
+/// A reload takes what the storage has, which is no user's proposal.
+pub(super) fn reload(policy: &Policy, who: Who<'_>) -> Option<Violation> {
+    approval_applies(policy, who).then(|| Violation {
+        rule: Rule::Approve,
+        nodes: Vec::new(),
+        message: format!("changes need approval here, so a reload needs the permission {APPROVE}"),
+    })
+}
+
+/// The flows whose changes need approval.
+struct Guarded<'a> {
+    patterns: &'a [String],
+    proposal: &'a Proposal<'a>,
+    /// The flows that were asked for.
+    known: RefCell<HashMap<SmolStr, bool>>,
+}
+
+impl<'a> Guarded<'a> {
+    fn new(patterns: &'a [String], proposal: &'a Proposal<'a>) -> Self {
+        Self {
+            patterns,
+            proposal,
+            known: RefCell::default(),
+        }
+    }
+
+    fn lists(&self, pattern: &str) -> bool {
+        self.patterns.iter().any(|listed| listed == pattern)
+    }
+
+    /// Whether the flow of this id is guarded, as it is or as it is to be.
+    fn is(&self, id: &SmolStr) -> bool {
+        if let Some(is) = self.known.borrow().get(id) {
+            return *is;
+        }
+        let is = [self.proposal.before, self.proposal.after]
+            .into_iter()
+            .any(|flows| {
+                self.patterns
+                    .iter()
+                    .map(String::as_str)
+                    .any(fits(flows, id))
+            });
+        self.known.borrow_mut().insert(id.clone(), is);
+        is
+    }
+
+    /// The shared elements that guarded flows use, as they are and as they are to be.
+    fn used(&self) -> [HashSet<&'a SmolStr>; 2] {
+        let Proposal { before, after, .. } = *self.proposal;
+        [(before, after), (after, before)]
+            .map(|(flows, other)| References::of(flows, other).used_by(|flow| self.is(flow)))
+    }
+
+    fn has(&self, change: &Change<'_>, uses: impl Fn(&SmolStr) -> bool) -> bool {
+        let on = |node: Option<&Arc<Node>>, flows: &FlowSet| {
+            node.is_some_and(|node| match place(node, flows) {
+                Place::Flow(id) => self.is(id),
+                Place::Shared(id) => self.lists(SHARED) || uses(id),
+            })
+        };
+        self.lists(EVERYTHING)
+            || on(change.before, self.proposal.before)
+            || on(change.after, self.proposal.after)
+    }
+
+    /// The guarded tabs that get another place among each other.
+    fn moved(&self) -> Vec<&'a Arc<Node>> {
+        let Proposal { before, after, .. } = *self.proposal;
+        let kept = |of: &'a FlowSet, in_other: &'a FlowSet| {
+            let tabs = of.tabs().filter(|tab| in_other.get(&tab.id).is_some());
+            tabs.filter(|tab| self.is(&tab.id))
+        };
+        let pairs = kept(before, after).zip(kept(after, before));
+        let moved = pairs.filter(|(old, new)| old.id != new.id);
+        moved.map(|(_, tab)| tab).collect()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::auth::Permissions;
+    use crate::config::Approval;
+    use flows::DeploymentType;
+
+    const BEFORE: &str = concat!(
+        r#"{"id":"p","type":"tab","label":"Line 3","env":[{"name":"TEAM","value":"packing"}]},"#,
+        r#"{"id":"q","type":"tab","label":"Test"},{"id":"r","type":"tab","label":"Line 4"},"#,
+        r#"{"id":"s","type":"subflow"},{"id":"s1","type":"x","z":"s","x":1},"#,
+        r#"{"id":"p1","type":"subflow:s","z":"p","x":1},{"id":"q1","type":"x","z":"q","x":1},"#,
+        r#"{"id":"c","type":"config"}"#
+    );
+
+    fn set(elements: &str) -> FlowSet {
+        FlowSet::parse(format!("[{elements}]").as_bytes()).unwrap()
+    }
+
+    /// The ids that need approval when the caller with these permissions replaces one text by another.
+    fn needed(patterns: &[&str], permissions: &[&str], (from, to): (&str, &str)) -> String {
+        let policy = Policy {
+            approval: Approval {
+                flows: patterns.iter().map(ToString::to_string).collect(),
+                ..Approval::default()
+            },
+            ..Policy::default()
+        };
+        let permissions = Permissions::of(permissions.iter().map(SmolStr::new).collect());
+        let who = Who {
+            user: "ann",
+            permissions: &permissions,
+        };
+        assert!(BEFORE.contains(from), "{from}");
+        let (before, after) = (set(BEFORE), set(&BEFORE.replace(from, to)));
+        let sent = HashSet::new();
+        let proposal = Proposal::new(&before, &after, &sent, DeploymentType::Nodes);
+        let found = needs_approval(&policy, who, &proposal);
+        found.map_or_else(String::new, |found| found.nodes.join(" "))
+    }
+
+    const P1: (&str, &str) = (r#""z":"p","x":1"#, r#""z":"p","x":2"#);
+    const Q1: (&str, &str) = (r#""z":"q","x":1"#, r#""z":"q","x":2"#);
+    const S1: (&str, &str) = (r#""z":"s","x":1"#, r#""z":"s","x":2"#);
+    const CONFIG: (&str, &str) = (r#""type":"config""#, r#""type":"other""#);
+
+    #[test]
+    fn patterns_name_flows_by_id_label_or_variable() {
+        for (pattern, p1, q1) in [
+            ("p", "p1", ""),
+            ("Line ?", "p1", ""),
+            ("TEAM=pack*", "p1", ""),
+            ("Test", "", "q1"),
+            ("*", "p1", "q1"),
+            ("nothing", "", ""),
+        ] {
+            assert_eq!(needed(&[pattern], &["flows.write"], P1), p1, "{pattern}");
+            assert_eq!(needed(&[pattern], &["flows.write"], Q1), q1, "{pattern}");
+        }
+        assert_eq!(needed(&["p", "q"], &["write"], Q1), "q1");
+        assert_eq!(needed(&[], &["flows.write"], P1), "");
+    }
+
+    #[test]
+    fn a_shared_element_counts_for_the_flows_that_use_it() {
+        let with = |pattern: &str, change| needed(&[pattern], &["flows.write"], change);
+        assert_eq!([with("p", S1), with("q", S1)], ["s1", ""]);
+        assert_eq!([with("shared", S1), with("shared", CONFIG)], ["s1", "c"]);
+        assert_eq!([with("p", CONFIG), with("*", CONFIG)], ["", "c"]);
+        // From then on, or until then.
+        let used = (r#""z":"q","x":1"#, r#""z":"q","x":1,"uses":"c""#);
+        assert_eq!(with("q", used), "q1");
+        assert_eq!(with("p", (r#""subflow:s""#, r#""other""#)), "p1");
+    }
+
+    #[test]
+    fn a_move_to_or_from_a_flow_and_another_order_of_such_flows_need_approval() {
+        let moved = (r#""type":"x","z":"q""#, r#""type":"x","z":"p""#);
+        assert_eq!(needed(&["p"], &["flows.write"], moved), "q1");
+        assert_eq!(needed(&["q"], &["flows.write"], moved), "q1");
+        assert_eq!(needed(&["r"], &["flows.write"], moved), "");
+        let label = (r#""label":"Test""#, r#""label":"Line 5""#);
+        assert_eq!(needed(&["Line*"], &["flows.write"], label), "q");
+        let test = r#"{"id":"q","type":"tab","label":"Test"}"#;
+        let line = r#"{"id":"r","type":"tab","label":"Line 4"}"#;
+        let (from, to) = (format!("{test},{line}"), format!("{line},{test}"));
+        assert_eq!(needed(&["q", "r"], &["flows.write"], (&from, &to)), "r q");
+        assert_eq!(needed(&["p", "r"], &["flows.write"], (&from, &to)), "");
+    }
+
+    #[test]
+    fn who_may_approve_needs_no_approval_and_a_reload_needs_that_permission() {
+        for (names, expected) in [
+            (&["*"][..], ""),
+            (&["flows.write", "flows.approve"], ""),
+            (&["write"], "p1"),
+            (&["flows.write"], "p1"),
+        ] {
+            assert_eq!(needed(&["*"], names, P1), expected, "{names:?}");
+            let mut policy = Policy::default();
+            policy.approval.flows = vec!["*".to_owned()];
+            let permissions = Permissions::of(names.iter().map(SmolStr::new).collect());
+            let who = Who {
+                user: "ann",
+                permissions: &permissions,
+            };
+            assert_eq!(reload(&policy, who).is_some(), !expected.is_empty());
+        }
+    }
+}
