@@ -9,7 +9,7 @@ pub use crate::config::fuzzing::config;
 pub use crate::http::fuzzing::{path, sign_in, upstream_request};
 pub use crate::server::fuzzing::{heads, proxy_protocol};
 pub use crate::store::fuzzing::credentials;
-pub use crate::upstream::fuzzing::tunnel;
+pub use crate::upstream::fuzzing::{tunnel, upstream_response};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
@@ -28,6 +28,7 @@ mod tests {
         ("suppression", suppression),
         ("tunnel", tunnel),
         ("upstream_request", upstream_request),
+        ("upstream_response", upstream_response),
     ];
 
     #[test]

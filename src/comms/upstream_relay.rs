@@ -8,9 +8,7 @@ use super::outbox::{Frame, Outbox};
 use super::topic_filter::Pattern;
 use super::websocket::{Lost, Received, Socket};
 use crate::config;
-use crate::upstream::{Bearer, Error, LinkHead, Upstream};
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
+use crate::upstream::{Bearer, Error, LinkHead, Upgraded, Upstream};
 use serde_json::{Map, Value as Json, json};
 use std::pin::pin;
 use std::time::Duration;
@@ -33,7 +31,7 @@ const SUBSCRIPTIONS: usize = 256;
 /// Links in a row that end without a word, as when the upstream wants a token that we do not have. Our choice.
 const BARREN: u32 = 5;
 
-type Link = Socket<TokioIo<Upgraded>>;
+type Link = Socket<Upgraded>;
 
 /// A message from an editor.
 pub(super) enum Said {
@@ -221,7 +219,7 @@ impl<'e> Relay<'e> {
     async fn link(&self) -> Result<Link, Error> {
         let upgraded = self.upstream.websocket(self.head).await?;
         let longest = self.config.upstream_frame;
-        Ok(Socket::new(TokioIo::new(upgraded), Role::Client, longest).await)
+        Ok(Socket::new(upgraded, Role::Client, longest).await)
     }
 }
 

@@ -63,7 +63,7 @@ impl Body {
     pub(super) fn lasts(&self) -> bool {
         match self {
             Self::Ours(bytes) | Self::Theirs(bytes, _) => bytes.len() > PIECE,
-            Self::Upstream(answer) => !answer.is_end_stream(),
+            Self::Upstream(answer) => answer.lasts(),
             // Public files.
             #[cfg(feature = "engine")]
             Self::Editor(_) => false,

@@ -1,12 +1,9 @@
 //! Opens a connection to the upstream: TCP, TLS if the url requires it, HTTP/1.1.
 
-use super::request_body::Outgoing;
-use super::sender::Sender;
+use super::http1::{Connection, Stream};
 use super::{Error, KEEPALIVE};
 use crate::config;
 use crate::metrics;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::{self, PemObject};
@@ -17,16 +14,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-
-/// The maximum of a response that is read at once. hyper's own limit would let each connection grow by hundreds of KiB;
-/// less would cost large responses more reads.
-const BUFFER: usize = 64 * 1024;
-/// Bytes of an answer's head. Our choice: four times what clients may send.
-const HEAD: usize = 64 * 1024;
 
 /// The upstream's TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -88,62 +78,28 @@ impl Connect {
         })
     }
 
-    /// Connects within the time for it; a task of this thread drives the connection.
-    pub(super) async fn connect(&self) -> Result<Sender, Error> {
+    /// Connects within the time for it.
+    pub(super) async fn connect(&self) -> Result<Box<Connection>, Error> {
         timeout(self.limit, self.open())
             .await
             .map_err(|_| Error::ConnectTimeout)?
             .map_err(Error::Unreachable)
     }
 
-    async fn open(&self) -> io::Result<Sender> {
+    async fn open(&self) -> io::Result<Box<Connection>> {
         let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
         tcp.set_nodelay(true)?;
         let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE);
         socket2::SockRef::from(&tcp).set_tcp_keepalive(&keepalive)?;
         match &self.tls {
-            None => self.speak(tcp).await,
-            Some((tls, name)) => {
-                let stream = tls.connect(name.clone(), tcp).await?;
-                self.speak(stream).await
-            }
+            None => Ok(self.speak(tcp)),
+            Some((tls, name)) => Ok(self.speak(tls.connect(name.clone(), tcp).await?)),
         }
     }
 
     /// Speaks HTTP over a stream that has just been connected.
-    pub(super) async fn speak<S>(&self, stream: S) -> io::Result<Sender>
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        // Header fields of an answer: 100, hyper's default, for which alone it reserves no memory for each answer.
-        let handshake = http1::Builder::new()
-            .max_buf_size(BUFFER)
-            .max_header_size(HEAD)
-            .handshake::<_, Outgoing>(TokioIo::new(stream));
-        let (sender, connection) = handshake.await.map_err(io::Error::other)?;
-        let open = Open::new(&self.metrics);
-        tokio::spawn(async move {
-            // The task that waits for a response gets the error.
-            let _ = connection.with_upgrades().await;
-            drop(open);
-        });
-        Ok(Sender::new(sender))
-    }
-}
-
-/// Counts an open connection until dropped.
-struct Open(Arc<metrics::Upstream>);
-
-impl Open {
-    fn new(metrics: &Arc<metrics::Upstream>) -> Self {
-        metrics.connected();
-        Self(Arc::clone(metrics))
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.disconnected();
+    pub(super) fn speak(&self, stream: impl Stream + 'static) -> Box<Connection> {
+        Box::new(Connection::new(stream, &self.metrics))
     }
 }
 

@@ -11,9 +11,11 @@ use super::{Outgoing, Upstream};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use hyper::Request;
+use std::future::poll_fn;
 use std::path::Path;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
+pub use super::http1::fuzzing::upstream_response;
 pub use super::tunnel::fuzzing::tunnel;
 
 /// An upstream that is never connected to.
@@ -31,10 +33,10 @@ pub(crate) async fn written(
     body: Outgoing,
 ) -> (Vec<u8>, bool) {
     let (near, mut far) = duplex(1 << 16);
-    let mut sender = upstream.0.connect.speak(near).await.unwrap();
+    let mut connection = upstream.0.connect.speak(near);
     let sending = async move {
-        let answered = sender.send(head.map(|()| body)).await;
-        answered.is_ok()
+        connection.begin(head.map(|()| body));
+        poll_fn(|cx| connection.poll_head(cx)).await.is_ok()
     };
     let reading = async move {
         let mut bytes = Vec::new();

@@ -2,26 +2,27 @@
 //!
 //! [`headers`] and [`withheld`] choose the header fields that pass, [`token_source`] adds our credentials, [`pool`] has
 //! a connection for the request or [`connect`] makes one, [`client_body`] checks its body, [`request_body`] passes it
-//! on at the least [`body_pace`], [`sender`] frames and writes it, [`response_body`] is the response, [`rewrite`]
-//! rewrites the locations and cookie paths in it, [`deploy`] changes the flows, [`tunnel`] joins a client's WebSocket,
-//! [`ws_client`] opens one of our own, [`health`] checks the upstream. Speaks HTTP/1.1. Independent of callers and
-//! permissions: the code that forwards has checked them.
+//! on at the least [`body_pace`], [`http1`] writes it and reads the response, [`response_body`] is the response,
+//! [`early_response`] one that begins before the request has ended, [`rewrite`] rewrites the locations and cookie paths
+//! in it, [`deploy`] changes the flows, [`tunnel`] joins a client's WebSocket, [`ws_client`] opens one of our own,
+//! [`health`] checks the upstream. Independent of callers and permissions: the code that forwards has checked them.
 
 mod bearer;
 mod body_pace;
 mod client_body;
 mod connect;
 mod deploy;
+mod early_response;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod headers;
 mod health;
+mod http1;
 mod lingering;
 mod pool;
 mod request_body;
 mod response_body;
 mod rewrite;
-mod sender;
 mod sign_in;
 #[cfg(any(test, fuzzing))]
 #[allow(unreachable_pub, reason = "the end-to-end tests have it too")]
@@ -37,6 +38,7 @@ pub use client_body::{BodyError, ClientBody};
 pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
 pub use headers::{Authorization, ForwardedRequest, Identity, returned, seen_by_flows};
+pub use http1::{InvalidResponse, Upgraded};
 pub use request_body::{Outgoing, Refusal};
 pub use response_body::{Cut, ResponseBody};
 pub use tunnel::{Ended, Opened, Tunnel};
@@ -46,17 +48,17 @@ pub use ws_client::LinkHead;
 use crate::config;
 use crate::metrics::{self, Metrics, UpstreamFault};
 use connect::Connect;
-use hyper::{Method, Request, Response, StatusCode, Version};
+use http1::Connection;
+use hyper::{Method, Request, Response, StatusCode};
 use limits::conn_limit::{ConnLimit, LimitReached};
 use pool::Pool;
-use request_body::Progress;
 use response_body::InFlight;
-use sender::Sender;
+use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
+use std::task::{Poll, ready};
 use std::time::Duration;
 use token_source::Account;
 use tokio::time::Instant;
@@ -95,10 +97,10 @@ pub enum Error {
     Timeout,
     /// It closed the connection instead of answering.
     #[error("the upstream closed the connection without an answer")]
-    Closed(#[source] hyper::Error),
+    Closed(#[source] io::Error),
     /// Its response is not HTTP, or too large.
     #[error("the upstream's answer makes no sense")]
-    InvalidResponse(#[source] hyper::Error),
+    InvalidResponse(#[source] InvalidResponse),
     /// Its response is not of the expected kind.
     #[error("the upstream's answer makes no sense: {0}")]
     Unexpected(&'static str),
@@ -160,7 +162,7 @@ impl Upstream {
     }
 
     /// Sends a request as it is and waits for the head of its answer. `head` makes the request again if a kept
-    /// connection turns out to be closed: only then, and only once, and only if nothing was sent or the method is safe.
+    /// connection turns out to be closed: only then, and only once, and only if the method is safe.
     /// `client` is the address that the request counts for; `None`: a request of the gateway itself.
     pub async fn send_bare(
         &self,
@@ -193,82 +195,64 @@ impl Upstream {
         now: Instant,
     ) -> Result<Response<ResponseBody>, Error> {
         let in_flight = InFlight::take(&self.0, client)?;
-        let progress = body.progress();
         let mut request = head().map(|()| body);
-        let repeatable = request.body().is_empty() && is_safe(request.method());
-        if let Some(mut sender) = self.0.pool.take(now).await {
-            let asked = self.ask(&mut sender, request, progress.as_deref(), now);
-            match asked.await {
-                Ok(response) => return self.answer(response, sender, progress, in_flight),
-                Err(Lost::Unsent(unsent)) => request = *unsent,
-                Err(Lost::Sent(Error::Closed(_))) if repeatable => {
-                    request = head().map(|()| Outgoing::empty());
-                }
-                Err(Lost::Sent(error)) => return Err(error),
+        if let Some(mut connection) = self.0.pool.take(now) {
+            let repeatable = request.body().is_empty() && is_safe(request.method());
+            match self.ask(&mut connection, request, now).await {
+                Ok(response) => return self.answer(response, connection, in_flight),
+                Err(Error::Closed(_)) if repeatable => {}
+                Err(error) => return Err(error),
             }
             self.0.metrics.retried();
+            request = head().map(|()| Outgoing::empty());
         }
-        let (response, sender) = Box::pin(self.ask_anew(request, progress.as_deref())).await?;
-        self.answer(response, sender, progress, in_flight)
+        let (response, connection) = Box::pin(self.ask_anew(request)).await?;
+        self.answer(response, connection, in_flight)
     }
 
     /// Sends over a connection just made.
     async fn ask_anew(
         &self,
         request: Request<Outgoing>,
-        progress: Option<&Progress>,
-    ) -> Result<(Response<hyper::body::Incoming>, Sender), Error> {
-        let mut sender = self.0.connect.connect().await?;
-        let now = Instant::now();
-        match self.ask(&mut sender, request, progress, now).await {
-            Ok(response) => Ok((response, sender)),
-            Err(Lost::Sent(error)) => Err(error),
-            Err(Lost::Unsent(_)) => {
-                let reset = io::Error::from(io::ErrorKind::ConnectionReset);
-                Err(Error::Unreachable(reset))
-            }
-        }
+    ) -> Result<(Response<()>, Box<Connection>), Error> {
+        let mut connection = self.0.connect.connect().await?;
+        let response = self.ask(&mut connection, request, Instant::now()).await?;
+        Ok((response, connection))
     }
 
     /// Sends a request over this connection. The time-out for the response restarts for as long as the body moves, or
     /// waits for the client, which has a time-out elsewhere, and once more when the body has ended. It starts `now`.
     async fn ask(
         &self,
-        sender: &mut Sender,
+        connection: &mut Connection,
         request: Request<Outgoing>,
-        progress: Option<&Progress>,
         now: Instant,
-    ) -> Result<Response<hyper::body::Incoming>, Lost> {
+    ) -> Result<Response<()>, Error> {
         let limit = self.0.config.first_byte;
-        let mut answer = pin!(sender.send(request));
-        let mut timer = sender.timer(now + limit);
-        let answered = loop {
-            tokio::select! {
-                biased;
-                answered = &mut answer => break answered,
-                () = &mut timer => {
-                    let Some(deadline) = progress.and_then(|p| p.deadline(Instant::now(), limit)) else {
-                        return Err(Lost::Sent(Error::Timeout));
-                    };
-                    timer.as_mut().reset(deadline);
-                }
+        let progress = request.body().progress();
+        connection.begin(request);
+        connection.set_timer(now + limit);
+        poll_fn(|cx| {
+            if let Poll::Ready(response) = connection.poll_head(cx) {
+                return Poll::Ready(response.map_err(Error::from));
             }
-        };
-        answered.map_err(|mut error| match error.take_message() {
-            Some(unsent) => Lost::Unsent(Box::new(unsent)),
-            None => Lost::Sent(
-                progress
-                    .and_then(Progress::refusal)
-                    .map_or_else(|| Error::of(error.into_error()), Error::Request),
-            ),
+            loop {
+                ready!(connection.poll_timer(cx));
+                let progress = progress.as_deref();
+                let deadline = progress.and_then(|p| p.deadline(Instant::now(), limit));
+                let Some(deadline) = deadline else {
+                    return Poll::Ready(Err(Error::Timeout));
+                };
+                connection.set_timer(deadline);
+            }
         })
+        .await
     }
 
     fn answer(
         &self,
-        mut response: Response<hyper::body::Incoming>,
-        sender: Sender,
-        progress: Option<Arc<Progress>>,
+        response: Response<()>,
+        connection: Box<Connection>,
         in_flight: InFlight,
     ) -> Result<Response<ResponseBody>, Error> {
         if response.status().is_informational() {
@@ -276,11 +260,7 @@ impl Upstream {
         }
         let unlimited = headers::is_event_stream(response.headers());
         let idle = (!unlimited).then_some(self.0.config.idle);
-        // A server of HTTP/1.0 reads no chunks: the next request goes over another connection.
-        let connection = (response.version() == Version::HTTP_11).then_some((sender, progress));
-        // The version is that of a connection, not of a response (RFC 9110 §2.5).
-        *response.version_mut() = Version::HTTP_11;
-        Ok(response.map(|body| ResponseBody::new(body, idle, connection, in_flight)))
+        Ok(response.map(|()| ResponseBody::new(connection, idle, in_flight)))
     }
 }
 
@@ -288,14 +268,6 @@ impl std::fmt::Debug for Upstream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Upstream({})", self.name())
     }
-}
-
-/// Why a connection gave no answer.
-enum Lost {
-    /// Nothing of the request has left.
-    Unsent(Box<Request<Outgoing>>),
-    /// Some of it may have.
-    Sent(Error),
 }
 
 impl From<LimitReached> for Error {
@@ -307,15 +279,17 @@ impl From<LimitReached> for Error {
     }
 }
 
-impl Error {
-    fn of(error: hyper::Error) -> Self {
-        if error.is_parse() || error.is_parse_too_large() {
-            Self::InvalidResponse(error)
-        } else {
-            Self::Closed(error)
+impl From<http1::Error> for Error {
+    fn from(error: http1::Error) -> Self {
+        match error {
+            http1::Error::Closed(error) => Self::Closed(error),
+            http1::Error::Invalid(error) => Self::InvalidResponse(error),
+            http1::Error::Request(refusal) => Self::Request(refusal),
         }
     }
+}
 
+impl Error {
     /// The class for metrics; `None`: the client caused it.
     fn fault(&self) -> Option<UpstreamFault> {
         Some(match self {

@@ -1,25 +1,45 @@
 //! Connections kept for another request, each worker thread its own: no lock, no task switch to another core.
 
-use super::sender::Sender;
+use super::http1::Connection;
 use crate::metrics;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+/// The time between two sweeps. Our choice: an upstream that closes a connection waits no longer for its end.
+const SWEEP: Duration = Duration::from_secs(1);
 
 /// Numbers the pools of a process: tests have many gateways.
 static POOLS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     /// This thread's connections, by the number of their pool; the one used last stands last.
-    static KEPT: RefCell<Vec<Vec<Kept>>> = const { RefCell::new(Vec::new()) };
+    static KEPT: RefCell<Vec<OfThread>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The connections that one thread keeps in one pool.
+#[derive(Default)]
+struct OfThread {
+    kept: Vec<Kept>,
+    /// Runs while there are any.
+    sweeper: Option<JoinHandle<()>>,
 }
 
 struct Kept {
-    sender: Sender,
+    connection: Box<Connection>,
     since: Instant,
     _counted: Counted,
+}
+
+impl Kept {
+    /// Whether it takes a request, as far as can be known.
+    fn is_good(&mut self, now: Instant, keep_alive: Duration) -> bool {
+        now.duration_since(self.since) < keep_alive && self.connection.is_idle()
+    }
 }
 
 /// Counts a kept connection until dropped.
@@ -46,51 +66,68 @@ impl Pool {
 
     /// A connection that takes a request, as far as can be known; the one used last, because it is the least likely
     /// to be closed.
-    pub(super) async fn take(&self, now: Instant) -> Option<Sender> {
+    pub(super) fn take(&self, now: Instant) -> Option<Box<Connection>> {
         loop {
-            let mut kept = self.of_this_thread(Vec::pop)??;
-            if now.duration_since(kept.since) < self.keep_alive
-                && !kept.sender.is_closed()
-                && kept.sender.ready().await
-            {
-                return Some(kept.sender);
+            let mut kept = of_this_thread(self.number, |pool| pool.kept.pop())??;
+            if kept.is_good(now, self.keep_alive) {
+                return Some(kept.connection);
             }
         }
     }
 
-    /// Takes a connection back whose answer has been read, or dropped: hyper then closes it, and `take` notices.
-    pub(super) fn put(&self, sender: Sender) {
-        if sender.is_closed() || self.size == 0 {
-            return;
-        }
-        let now = Instant::now();
+    /// Keeps a connection whose response has ended, if there is room.
+    pub(super) fn put(&self, mut connection: Box<Connection>) {
+        connection.shrink();
         let kept = Kept {
-            sender,
-            since: now,
+            connection,
+            since: Instant::now(),
             _counted: Counted::new(&self.metrics),
         };
-        self.of_this_thread(|all| {
-            let old = |kept: &Kept| now.duration_since(kept.since) >= self.keep_alive;
-            if all.first().is_some_and(old) {
-                all.retain(|kept| !old(kept));
-            }
-            if all.len() < self.size {
-                all.push(kept);
+        of_this_thread(self.number, |pool| {
+            if pool.kept.len() < self.size {
+                pool.kept.push(kept);
+                self.start_sweeper(pool);
             }
         });
     }
 
-    /// `None`: the thread is ending.
-    fn of_this_thread<T>(&self, act: impl FnOnce(&mut Vec<Kept>) -> T) -> Option<T> {
-        let found = KEPT.try_with(|kept| {
-            let mut pools = kept.borrow_mut();
-            if pools.len() <= self.number {
-                pools.resize_with(self.number + 1, Vec::new);
-            }
-            pools.get_mut(self.number).map(act)
-        });
-        found.ok().flatten()
+    fn start_sweeper(&self, pool: &mut OfThread) {
+        if pool.sweeper.as_ref().is_some_and(|one| !one.is_finished()) {
+            return;
+        }
+        // Without a runtime the connections are no good either.
+        if let Ok(runtime) = Handle::try_current() {
+            pool.sweeper = Some(runtime.spawn(sweep(self.number, self.keep_alive)));
+        }
     }
+}
+
+/// Closes the connections of this thread that are of no more use, until there are none: no task waits for what an
+/// upstream does with an idle one.
+async fn sweep(number: usize, keep_alive: Duration) {
+    loop {
+        sleep(SWEEP).await;
+        let now = Instant::now();
+        let left = of_this_thread(number, |pool| {
+            pool.kept.retain_mut(|kept| kept.is_good(now, keep_alive));
+            pool.kept.len()
+        });
+        if matches!(left, None | Some(0)) {
+            return;
+        }
+    }
+}
+
+/// `None`: the thread is ending.
+fn of_this_thread<T>(number: usize, act: impl FnOnce(&mut OfThread) -> T) -> Option<T> {
+    let found = KEPT.try_with(|kept| {
+        let mut pools = kept.borrow_mut();
+        if pools.len() <= number {
+            pools.resize_with(number + 1, OfThread::default);
+        }
+        pools.get_mut(number).map(act)
+    });
+    found.ok().flatten()
 }
 
 impl Counted {

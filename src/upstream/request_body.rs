@@ -3,9 +3,8 @@
 use super::body_pace::{Pace, Pacer};
 use super::client_body::{BodyError, ClientBody};
 use bytes::Bytes;
-use hyper::body::{Body, Frame, SizeHint};
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use hyper::body::Body as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -22,9 +21,8 @@ pub enum Outgoing {
 /// A client's body, passed on as it comes.
 pub struct Stream {
     body: ClientBody,
-    /// The length announced to hyper: decided before the head is written, whatever arrives meanwhile.
+    /// The announced length: decided before the head is written, whatever arrives meanwhile.
     length: Option<u64>,
-    ended: bool,
     /// Bytes that may still come.
     left: u64,
     pacer: Pacer,
@@ -58,13 +56,9 @@ pub struct Progress {
     seen: AtomicU64,
     /// Whether the client is waited for.
     waiting: AtomicBool,
-    /// 0: under way, 1: passed on whole, more: refused.
-    end: AtomicU8,
     /// When it was passed on whole.
     ended: OnceLock<Instant>,
 }
-
-const WHOLE: u8 = 1;
 
 impl Outgoing {
     /// No body.
@@ -79,7 +73,6 @@ impl Outgoing {
         }
         Self::Stream(Box::new(Stream {
             length: body.size_hint().exact(),
-            ended: false,
             body,
             left: limit as u64,
             pacer: Pacer::new(pace),
@@ -124,6 +117,18 @@ impl Outgoing {
     pub(super) fn is_empty(&self) -> bool {
         matches!(self, Self::Whole(bytes) if bytes.is_empty())
     }
+
+    /// The next piece; `None`: the body has ended. Not to be called after an error.
+    pub(super) fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Refusal>>> {
+        match self {
+            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
+            Self::Stream(stream) => stream.poll(cx),
+        }
+    }
 }
 
 impl Progress {
@@ -137,121 +142,47 @@ impl Progress {
     pub(super) fn deadline(&self, now: Instant, limit: Duration) -> Option<Instant> {
         let bytes = self.bytes();
         let before = self.seen.swap(bytes, Ordering::Relaxed);
-        let since = match self.end.load(Ordering::Relaxed) {
-            0 if bytes > before || self.waiting.load(Ordering::Relaxed) => now,
-            0 => return None,
-            _ => *self.ended.get()?,
+        let since = match self.ended.get() {
+            Some(ended) => *ended,
+            None if bytes > before || self.waiting.load(Ordering::Relaxed) => now,
+            None => return None,
         };
         Some(since + limit).filter(|deadline| *deadline > now)
-    }
-
-    /// Whether the body has been passed on whole: only then can its connection take another request.
-    pub(super) fn is_whole(&self) -> bool {
-        self.end.load(Ordering::Relaxed) == WHOLE
-    }
-
-    /// Why it was not.
-    pub(super) fn refusal(&self) -> Option<Refusal> {
-        match self.end.load(Ordering::Relaxed) {
-            2 => Some(Refusal::TooLarge),
-            3 => Some(Refusal::Timeout),
-            4 => Some(Refusal::Broken(BodyError::Incomplete)),
-            5 => Some(Refusal::Broken(BodyError::Trailers)),
-            6 => Some(Refusal::NotAllowed),
-            _ => None,
-        }
     }
 }
 
 impl Stream {
-    fn refuse(&mut self, refusal: Refusal) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
-        let end = match refusal {
-            Refusal::TooLarge => 2,
-            Refusal::Timeout => 3,
-            Refusal::Broken(BodyError::Incomplete) => 4,
-            Refusal::Broken(BodyError::Trailers) => 5,
-            Refusal::NotAllowed => 6,
-        };
-        self.progress.end.store(end, Ordering::Relaxed);
-        Poll::Ready(Some(Err(refusal)))
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Refusal>>> {
         let Poll::Ready(data) = self.body.poll_data(cx) else {
             return self.wait(cx);
         };
         let piece = data.iter().flatten().next();
         self.pacer.received(piece.map_or(0, Bytes::len));
         self.progress.waiting.store(false, Ordering::Relaxed);
-        match data {
-            Some(Ok(data)) => self.pass(data),
-            Some(Err(error)) => self.refuse(Refusal::Broken(error)),
-            None if !(self.allowed)() => self.refuse(Refusal::NotAllowed),
+        Poll::Ready(match data {
+            Some(Err(error)) => Some(Err(Refusal::Broken(error))),
+            _ if !(self.allowed)() => Some(Err(Refusal::NotAllowed)),
+            Some(Ok(data)) => Some(self.pass(data)),
             None => {
-                self.whole();
-                Poll::Ready(None)
+                // Set once: the first time counts.
+                let _ = self.progress.ended.set(Instant::now());
+                None
             }
-        }
+        })
     }
 
-    fn pass(&mut self, data: Bytes) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
-        if !(self.allowed)() {
-            return self.refuse(Refusal::NotAllowed);
-        }
+    fn pass(&mut self, data: Bytes) -> Result<Bytes, Refusal> {
         let length = data.len() as u64;
-        let Some(left) = self.left.checked_sub(length) else {
-            return self.refuse(Refusal::TooLarge);
-        };
-        self.left = left;
+        self.left = self.left.checked_sub(length).ok_or(Refusal::TooLarge)?;
         self.progress.bytes.fetch_add(length, Ordering::Relaxed);
-        if self.body.is_end_stream() {
-            self.whole();
-        }
-        Poll::Ready(Some(Ok(Frame::data(data))))
-    }
-
-    fn whole(&mut self) {
-        self.ended = true;
-        // The end is reached twice where it was known with the last piece.
-        let _ = self.progress.ended.set(Instant::now());
-        self.progress.end.store(WHOLE, Ordering::Relaxed);
+        Ok(data)
     }
 
     /// The client is silent: for how long may it be?
-    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Refusal>>> {
         self.progress.waiting.store(true, Ordering::Relaxed);
-        match self.pacer.poll_late(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(()) => self.refuse(Refusal::Timeout),
-        }
-    }
-}
-
-impl Body for Outgoing {
-    type Data = Bytes;
-    type Error = Refusal;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
-        match self.get_mut() {
-            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Self::Stream(stream) => stream.poll(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Whole(bytes) => bytes.is_empty(),
-            Self::Stream(stream) => stream.ended,
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.length()
-            .map_or_else(SizeHint::default, SizeHint::with_exact)
+        let late = self.pacer.poll_late(cx);
+        late.map(|()| Some(Err(Refusal::Timeout)))
     }
 }
 
@@ -259,7 +190,7 @@ impl Body for Outgoing {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use http_body_util::{BodyExt, Empty};
+    use http_body_util::Empty;
     use hyper::body::Incoming;
     use hyper::server::conn::http1;
     use hyper::service::service_fn;
@@ -267,6 +198,8 @@ mod tests {
     use hyper_util::rt::TokioIo;
     use std::cell::Cell;
     use std::convert::Infallible;
+    use std::future::poll_fn;
+    use std::pin::Pin;
     use tokio::io::{AsyncWriteExt, duplex};
 
     /// The body of a request in chunks whose connection was dropped after the first one.
@@ -280,7 +213,7 @@ mod tests {
             std::future::pending::<Result<Response<Empty<Bytes>>, Infallible>>().await
         });
         let mut connection = http1::Builder::new().serve_connection(TokioIo::new(server), service);
-        std::future::poll_fn(|cx| {
+        poll_fn(|cx| {
             let polled = Pin::new(&mut connection).poll(cx);
             assert!(polled.is_pending());
             Poll::Ready(())
@@ -295,13 +228,10 @@ mod tests {
         let body = ClientBody::received(cut().await, Version::HTTP_11, 0);
         let mut outgoing = Outgoing::stream(body, 100, Pace::within(Duration::from_secs(1)));
         let progress = outgoing.progress().unwrap();
-        let first = outgoing.frame().await.unwrap().unwrap();
-        assert_eq!(first.into_data().unwrap(), "first");
-        let refusal = Refusal::Broken(BodyError::Incomplete);
-        assert_eq!(outgoing.frame().await.unwrap().unwrap_err(), refusal);
-        assert_eq!(
-            (progress.is_whole(), progress.refusal()),
-            (false, Some(refusal))
-        );
+        let first = poll_fn(|cx| outgoing.poll_piece(cx)).await.unwrap();
+        assert_eq!(first.unwrap(), "first");
+        let second = poll_fn(|cx| outgoing.poll_piece(cx)).await.unwrap();
+        assert_eq!(second.unwrap_err(), Refusal::Broken(BodyError::Incomplete));
+        assert!(progress.ended.get().is_none());
     }
 }

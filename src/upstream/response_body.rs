@@ -1,16 +1,17 @@
 //! The body of a response from the upstream. When it has ended, its connection can be reused; when it breaks off, so
 //! does the response to the client.
 
-use super::request_body::Progress;
-use super::sender::Sender;
+use super::early_response::EarlyResponse;
+use super::http1::{self, Connection};
 use super::{Error, Inner};
 use crate::metrics::UpstreamFault;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use limits::conn_limit::{LimitReached, Permit};
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,15 +21,23 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// The body of an answer.
 pub struct ResponseBody {
-    incoming: Incoming,
+    source: Source,
     /// The longest pause between two pieces; `None`: no limit, for server-sent events.
     idle: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
     /// Whether the upstream is waited for: the timer then runs.
     waiting: bool,
-    /// Until the end, if it can be used again: the connection, and whether the request's body has left it.
-    connection: Option<(Sender, Option<Arc<Progress>>)>,
     in_flight: InFlight,
+}
+
+/// Where the rest of a body is.
+enum Source {
+    /// Here: the connection has been handed back.
+    Received(Bytes),
+    /// Still to be read.
+    Connection(Box<Connection>),
+    /// Read by a task, which sends the rest of the request too.
+    Early(EarlyResponse),
 }
 
 /// Why an answer ended before its end.
@@ -36,7 +45,7 @@ pub struct ResponseBody {
 pub enum Cut {
     /// The connection broke, or the framing.
     #[error("the upstream broke off")]
-    Broken(#[source] hyper::Error),
+    Broken(#[source] http1::Error),
     /// Silence.
     #[error("the upstream stopped sending")]
     Silent,
@@ -50,23 +59,33 @@ pub(super) struct InFlight {
 
 impl ResponseBody {
     pub(super) fn new(
-        incoming: Incoming,
+        mut connection: Box<Connection>,
         idle: Option<Duration>,
-        connection: Option<(Sender, Option<Arc<Progress>>)>,
         in_flight: InFlight,
     ) -> Self {
-        let mut answer = Self {
-            incoming,
+        let source = if connection.is_sending() {
+            Source::Early(EarlyResponse::start(
+                connection,
+                Arc::clone(&in_flight.inner),
+            ))
+        } else if let Some(received) = connection.take_whole() {
+            in_flight.inner.keep(connection);
+            Source::Received(received)
+        } else {
+            Source::Connection(connection)
+        };
+        Self {
+            source,
             idle,
             timer: None,
             waiting: false,
-            connection,
             in_flight,
-        };
-        if answer.incoming.is_end_stream() {
-            answer.hand_back();
         }
-        answer
+    }
+
+    /// Whether its end is still to be received: the authorization may lapse until then.
+    pub fn lasts(&self) -> bool {
+        !matches!(self.source, Source::Received(_))
     }
 
     /// Reads all of it, at most `limit` bytes. Unlimited silence is for bodies that are passed on to a client only.
@@ -108,17 +127,28 @@ impl ResponseBody {
             .as_mut()
     }
 
-    /// Nothing more is wanted of this answer.
+    /// Its end has been received, or nothing more of it is wanted.
     fn hand_back(&mut self) {
-        if let Some((sender, progress)) = self.connection.take()
-            && progress.is_none_or(|progress| progress.is_whole())
-        {
-            self.in_flight.inner.pool.put(sender);
+        let ended = Source::Received(Bytes::new());
+        if let Source::Connection(connection) = mem::replace(&mut self.source, ended) {
+            self.in_flight.inner.keep(connection);
+        }
+    }
+
+    fn poll_source(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, http1::Error>>> {
+        match &mut self.source {
+            Source::Received(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Source::Received(bytes) => Poll::Ready(Some(Ok(Frame::data(mem::take(bytes))))),
+            Source::Connection(connection) => connection.poll_frame(cx),
+            Source::Early(response) => response.poll_frame(cx),
         }
     }
 
     fn cut(&mut self, cut: Cut) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        self.connection = None;
+        self.source = Source::Received(Bytes::new());
         self.in_flight
             .inner
             .metrics
@@ -136,15 +166,14 @@ impl Body for ResponseBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         let this = self.get_mut();
-        match Pin::new(&mut this.incoming).poll_frame(cx) {
+        match this.poll_source(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 this.waiting = false;
-                if this.incoming.is_end_stream() {
+                if this.is_end_stream() {
                     this.hand_back();
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
-            // Of a chunked body the end is known only here.
             Poll::Ready(None) => {
                 this.hand_back();
                 Poll::Ready(None)
@@ -163,11 +192,19 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        match &self.source {
+            Source::Received(bytes) => bytes.is_empty(),
+            Source::Connection(connection) => connection.is_ended(),
+            Source::Early(response) => response.is_ended(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
+        match &self.source {
+            Source::Received(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Source::Connection(connection) => connection.size_hint(),
+            Source::Early(response) => response.size_hint(),
+        }
     }
 }
 
@@ -177,15 +214,19 @@ impl fmt::Debug for ResponseBody {
     }
 }
 
-/// A response that is not read to its end, an error page for example: with no more than this left, its connection is
-/// kept, because hyper has read the rest by the time or closes it. Our choice.
-const LEFT: u64 = 16 * 1024;
-
+/// A response that is not read to its end, an error page for example: its connection is kept if the rest has been
+/// received.
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        let left = self.incoming.size_hint().exact();
-        if left.is_some_and(|left| left <= LEFT) {
-            self.hand_back();
+        self.hand_back();
+    }
+}
+
+impl Inner {
+    /// Keeps a connection for another request if it can take one, else closes it.
+    pub(super) fn keep(&self, mut connection: Box<Connection>) {
+        if connection.finish() {
+            self.pool.put(connection);
         }
     }
 }

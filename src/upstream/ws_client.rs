@@ -1,18 +1,16 @@
 //! A WebSocket of the gateway's own to the upstream: the client's side of the handshake (RFC 6455 §4.1) on a connection
 //! of its own.
 
-use super::{Error, ForwardedRequest, Outgoing, Upstream};
+use super::{Error, ForwardedRequest, Outgoing, Upgraded, Upstream};
 use crate::websocket;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use crypto::random;
 use hyper::header::{AUTHORIZATION, HeaderValue, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION};
 use hyper::http::request::Parts;
-use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, StatusCode};
 use limits::conn_limit::Permit;
 use std::net::IpAddr;
-use tokio::time::timeout;
 
 /// The stock runtime's spelling; it accepts no other (docs/reference/node-red-admin-api.md §4).
 const PATH: &str = "/comms";
@@ -60,14 +58,11 @@ impl Upstream {
         }
         let asked = headers.clone();
         let accept = websocket::accept_key(key.as_bytes());
-        let mut sender = self.0.connect.connect().await?;
-        let answer = timeout(self.0.config.first_byte, sender.send(request));
-        let answer = answer.await.map_err(|_| Error::Timeout)?;
-        let answer = answer.map_err(|error| Error::of(error.into_error()))?;
+        let (answer, connection) = self.ask_anew(request).await?;
         let switched = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
         if !switched || websocket::agreed(&asked, answer.headers(), &accept).is_err() {
             return Err(Error::Unexpected("it does not take a WebSocket there"));
         }
-        hyper::upgrade::on(answer).await.map_err(Error::of)
+        Ok(connection.upgrade())
     }
 }

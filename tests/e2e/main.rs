@@ -127,6 +127,7 @@ mod trusted_proxies;
 mod tunnel;
 mod tunnel_handshake;
 mod upstream_account;
+mod upstream_connections;
 mod upstream_deploy;
 mod upstream_failures;
 mod upstream_forward;

@@ -28,9 +28,9 @@ thread_local! {
 }
 
 /// Client and upstream, joined.
-pub(super) struct BidirectionalCopy<'m, S> {
-    client: S,
-    upstream: S,
+pub(super) struct BidirectionalCopy<'m, C, U> {
+    client: C,
+    upstream: U,
     up: Direction,
     down: Direction,
     /// The time-out for an end that takes no bytes.
@@ -72,10 +72,14 @@ enum Stage {
     Shut,
 }
 
-impl<'m, S: AsyncRead + AsyncWrite + Unpin> BidirectionalCopy<'m, S> {
+impl<'m, C, U> BidirectionalCopy<'m, C, U>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    U: AsyncRead + AsyncWrite + Unpin,
+{
     pub(super) fn new(
-        client: S,
-        upstream: S,
+        client: C,
+        upstream: U,
         stall_timeout: Duration,
         metrics: &'m Metrics,
     ) -> Self {
@@ -166,11 +170,11 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> BidirectionalCopy<'m, S> {
 
 impl Direction {
     /// Passes on what there is; ready when there will be nothing more.
-    fn poll<S: AsyncRead + AsyncWrite + Unpin>(
+    fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        from: &mut S,
-        to: &mut S,
+        from: &mut (impl AsyncRead + Unpin),
+        to: &mut (impl AsyncWrite + Unpin),
     ) -> Poll<()> {
         if ready!(self.pass(cx, Pin::new(from), Pin::new(to))).is_err() {
             (self.refused, self.stage, self.kept) = (true, Stage::Shut, Bytes::new());
@@ -179,11 +183,11 @@ impl Direction {
     }
 
     /// An error is the writer's; a reader that fails has left.
-    fn pass<S: AsyncRead + AsyncWrite>(
+    fn pass(
         &mut self,
         cx: &mut Context<'_>,
-        mut from: Pin<&mut S>,
-        mut to: Pin<&mut S>,
+        mut from: Pin<&mut impl AsyncRead>,
+        mut to: Pin<&mut impl AsyncWrite>,
     ) -> Poll<io::Result<()>> {
         for _ in 0..YIELD_AFTER {
             ready!(write(cx, to.as_mut(), &mut self.kept, &mut self.taken))?;
@@ -212,11 +216,11 @@ impl Direction {
     }
 
     /// Reads one piece and writes as much of it as is taken.
-    fn piece<S: AsyncRead + AsyncWrite>(
+    fn piece(
         &mut self,
         cx: &mut Context<'_>,
-        from: Pin<&mut S>,
-        to: Pin<&mut S>,
+        from: Pin<&mut impl AsyncRead>,
+        to: Pin<&mut impl AsyncWrite>,
     ) -> Poll<io::Result<()>> {
         SCRATCH.with_borrow_mut(|scratch| {
             let mut buffer = ReadBuf::new(scratch);

@@ -10,13 +10,14 @@ mod frames;
 pub(crate) mod fuzzing;
 mod poll_on_wake;
 
-use super::{Authorization, Error, ForwardedRequest, Inner, Outgoing, ResponseBody, Upstream};
+use super::{
+    Authorization, Error, ForwardedRequest, Inner, Outgoing, ResponseBody, Upgraded, Upstream,
+};
 use crate::metrics::TunnelEnd;
 use crate::websocket;
 use copy::BidirectionalCopy;
 use hyper::header::{AUTHORIZATION, HeaderMap};
-use hyper::upgrade::Upgraded;
-use hyper::{Response, StatusCode};
+use hyper::{Response, StatusCode, upgrade};
 use hyper_util::rt::TokioIo;
 use limits::conn_limit::{LimitReached, Permit};
 use std::net::IpAddr;
@@ -92,15 +93,14 @@ impl Upstream {
         }
         let asked = headers.clone();
         let request = head.map(|()| Outgoing::empty());
-        let (mut response, sender) = self.ask_anew(request, None).await?;
+        let (mut response, connection) = self.ask_anew(request).await?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return self
-                .answer(response, sender, None, place)
+                .answer(response, connection, place)
                 .map(Opened::Refused);
         }
         websocket::agreed(&asked, response.headers(), accept).map_err(Error::Unexpected)?;
-        let upgrade = hyper::upgrade::on(&mut response);
-        let far = upgrade.await.map_err(Error::Closed)?;
+        let far = connection.upgrade();
         open.join();
         let headers = std::mem::take(response.headers_mut());
         Ok(Opened::Tunnel(headers, Tunnel { far, open }))
@@ -111,13 +111,13 @@ impl Tunnel {
     /// Passes bytes both ways until one end closes, accepts nothing for `stall_timeout`, or `cut` completes.
     pub async fn join(
         mut self,
-        client: Upgraded,
+        client: upgrade::Upgraded,
         stall_timeout: Duration,
         cut: Pin<&mut (impl Future<Output = TunnelEnd> + Send)>,
     ) -> Ended {
         let metrics = Arc::clone(&self.open.behind.metrics);
-        let (client, far) = (TokioIo::new(client), TokioIo::new(self.far));
-        let mut copying = BidirectionalCopy::new(client, far, stall_timeout, &metrics);
+        let client = TokioIo::new(client);
+        let mut copying = BidirectionalCopy::new(client, self.far, stall_timeout, &metrics);
         let cause = tokio::select! {
             biased;
             cause = poll_on_wake::on_ring(cut) => {
