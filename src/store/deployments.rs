@@ -1,10 +1,11 @@
 //! The history, read while the gateway runs: entries, and the flow sets that they name.
 
 use super::credentials;
+use super::database::DATABASE;
 use super::disk::Disk;
 use super::flow_files::FlowFiles;
-use super::{Error, Revision, Store, load};
-use flows::{Credentials, FlowSet};
+use super::{Error, Revision, Store};
+use flows::{Credentials, FlowSet, Submission};
 
 /// The entries to be listed.
 #[derive(Debug, Clone, Default)]
@@ -37,9 +38,14 @@ pub struct Past {
 }
 
 impl Past {
-    /// The flow set, parsed.
-    pub fn set(&self) -> Result<FlowSet, Error> {
-        load::parse(&self.flows)
+    /// The flow set, parsed; elements that are the same in another one are shared with that, and read quickly.
+    pub fn set(&self, other: &FlowSet) -> Result<FlowSet, Error> {
+        let parsed = Submission::v1(other, &self.flows);
+        parsed.map(|parsed| parsed.flows).map_err(|malformed| {
+            let what = format!("{DATABASE}, entry {}", self.revision.number);
+            let reason = malformed.0;
+            Error::Invalid { what, reason }
+        })
     }
 }
 

@@ -8,8 +8,8 @@ const MAX_TAGS: i64 = 1_000;
 /// The result of tagging.
 #[derive(Debug)]
 pub enum Tagged {
-    /// The entry has the name.
-    Done(Revision),
+    /// The entry of this revision and number has the name.
+    Done(String, i64),
     /// The history has no such entry.
     NoSuchRevision,
     /// There are as many tags as there may be.
@@ -38,7 +38,7 @@ impl Store {
                     return Ok(Tagged::TooMany);
                 }
                 database.save_tag(&runtime, &name, entry.number)?;
-                Ok(Tagged::Done(entry))
+                Ok(Tagged::Done(entry.rev, entry.number))
             })
             .await
     }

@@ -102,9 +102,9 @@ async fn an_exported_flow_set_is_deployed_elsewhere_and_its_entry_says_where_it_
     );
     assert_eq!(entries[2]["user"], "deployer");
     let audit = to.audit().into_iter();
-    let deployed = audit.filter(|line| line["event"] == "flows.deploy");
+    let mut deployed = audit.filter(|line| line["event"] == "flows.deploy");
     assert!(
-        deployed.last().unwrap()["message"]
+        deployed.next_back().unwrap()["message"]
             .as_str()
             .unwrap()
             .starts_with("again")

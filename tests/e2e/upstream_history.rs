@@ -35,7 +35,7 @@ impl Runtime {
             "GET /flows" => {}
             "POST /flows" => {
                 let flows = if is_v2 { body["flows"].clone() } else { body };
-                self.flows = flows.as_array().unwrap().clone();
+                self.flows.clone_from(flows.as_array().unwrap());
                 for node in &mut self.flows {
                     node.as_object_mut().unwrap().remove("credentials");
                 }
@@ -89,8 +89,8 @@ async fn history(gateway: &Gateway, token: &str, root: &str) -> Vec<String> {
     let list = read(gateway, token, &format!("{root}/gateway/deployments")).await;
     let shown = list["deployments"].as_array().unwrap().iter().map(|entry| {
         let number = |name: &str| entry["changes"][name].as_u64().unwrap();
-        let changes = ["added", "changed", "removed", "elements"].map(number);
-        let [added, changed, removed, elements] = changes;
+        let numbers = ["added", "changed", "removed", "elements"].map(number);
+        let [added, changed, removed, elements] = numbers;
         let (kind, user) = (&entry["type"], &entry["user"]);
         let (kind, user) = (kind.as_str().unwrap(), user.as_str().unwrap());
         format!("{kind} {user} {added}/{changed}/{removed} of {elements}")

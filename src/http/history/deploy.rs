@@ -1,8 +1,8 @@
 //! Deploys a flow set that the gateway has, not the client: an ordinary deployment to the engine or to the upstream.
 
-use crate::deployment::{self, Request};
+use crate::deployment;
 use crate::gateway::Runtime;
-use crate::http::dialect::{self, Version};
+use crate::http::dialect;
 use crate::http::error::Error;
 use crate::http::forward;
 use crate::http::request_context::RequestContext;
@@ -10,14 +10,13 @@ use crate::http::response_body::Body;
 use crate::upstream::{Outcome, Upstream};
 use flows::{Credentials, DeploymentType, FlowSet, Submission};
 use hyper::Response;
-use std::sync::Arc;
 
 /// What became of it.
 pub(super) enum Deployed {
     /// It is active under this revision.
     Active(String),
     /// The upstream has not accepted it; its response.
-    Refused(Response<Body>),
+    Refused(Box<Response<Body>>),
 }
 
 /// The deployment type asked for.
@@ -41,23 +40,30 @@ pub(super) async fn deploy(
     let kind = kind(ctx)?;
     match &ctx.backend.runtime {
         #[cfg(feature = "engine")]
-        Runtime::Own(_) => {
-            let backend = Arc::clone(ctx.backend);
-            let request = move || {
-                // If another flow set is active by then, the deployment is refused for its revision.
-                let active = backend.deployments.active();
-                let submission = Submission {
-                    rev: Some(rev),
-                    ..make(&active.flows, &active.credentials)?
-                };
-                Ok(Request::Flows { submission, kind })
-            };
-            let deployed =
-                crate::http::flows::run(ctx, Version::V2, kind, (message, None), request).await?;
-            Ok(Deployed::Active(deployed.rev))
-        }
+        Runtime::Own(_) => to_engine(ctx, (rev, kind, message), make).await,
         Runtime::Upstream(upstream) => to_upstream(ctx, upstream, (rev, kind, message), make).await,
     }
+}
+
+#[cfg(feature = "engine")]
+async fn to_engine(
+    ctx: &RequestContext<'_>,
+    (rev, kind, message): (String, DeploymentType, String),
+    make: impl FnOnce(&FlowSet, &Credentials) -> Result<Submission, deployment::Error> + Send + 'static,
+) -> Result<Deployed, Error> {
+    let backend = std::sync::Arc::clone(ctx.backend);
+    let request = move || {
+        // If another flow set is active by then, the deployment is refused for its revision.
+        let active = backend.deployments.active();
+        let submission = Submission {
+            rev: Some(rev),
+            ..make(&active.flows, &active.credentials)?
+        };
+        Ok(deployment::Request::Flows { submission, kind })
+    };
+    let version = dialect::Version::V2;
+    let deployed = crate::http::flows::run(ctx, version, kind, (message, None), request).await?;
+    Ok(Deployed::Active(deployed.rev))
 }
 
 async fn to_upstream(
@@ -81,7 +87,8 @@ async fn to_upstream(
     match &changed.outcome {
         Outcome::Done(Some(rev)) => Ok(Deployed::Active(rev.clone())),
         Outcome::Done(None) | Outcome::Stale | Outcome::Refused => {
-            forward::answer(ctx, upstream, changed).map(Deployed::Refused)
+            let response = forward::answer(ctx, upstream, changed)?;
+            Ok(Deployed::Refused(Box::new(response)))
         }
     }
 }

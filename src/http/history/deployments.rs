@@ -8,6 +8,7 @@ use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use crate::store::{self, Page, Revision};
+use flows::FlowSet;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
@@ -47,7 +48,9 @@ pub(super) async fn one(ctx: &RequestContext<'_>, rev: &str) -> Result<Response<
         let past = store.past(runtime, rev).await?;
         let past = past.ok_or(HistoryError::NoSuchRevision)?;
         // Parsed: what is secret in it is taken out.
-        let parsed = ctx.blocking(move || Ok::<_, store::Error>((past.set()?, past.revision)));
+        let parsed = ctx.blocking(move || {
+            Ok::<_, store::Error>((past.set(&FlowSet::default())?, past.revision))
+        });
         let (flows, revision) = parsed.await??;
         let mut text = entry(&revision).to_string();
         text.pop();

@@ -7,7 +7,7 @@ use crate::http::query::parameter;
 use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
-use crate::store;
+use crate::store::{self, Past};
 use flows::{Credentials, FlowSet};
 use hyper::{Response, StatusCode};
 use serde_json::{Map, Value as Json};
@@ -20,13 +20,27 @@ struct Side {
     credentials: Option<Arc<Credentials>>,
 }
 
+/// The same, perhaps not parsed yet.
+enum Found {
+    Active(Side),
+    Past(Box<Past>),
+}
+
 /// `to` is the active flow set, if it is not there.
 pub(super) async fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
     let missing = Error::Parameter("from must be a revision");
     let from = parameter(ctx.head, "from").ok_or(missing)?;
-    let (from, old) = side(ctx, Some(&from)).await?;
-    let (to, new) = side(ctx, parameter(ctx.head, "to").as_deref()).await?;
-    let mut shown = ctx.blocking(move || shown(&old, &new)).await?;
+    let (from, old) = found(ctx, Some(&from)).await?;
+    let (to, new) = found(ctx, parameter(ctx.head, "to").as_deref()).await?;
+    let is_upstream = ctx.backend.runtime.upstream().is_some();
+    let shown = ctx.blocking(move || {
+        let (mut old, mut new) = sides(old, new)?;
+        if is_upstream {
+            (old.credentials, new.credentials) = (None, None);
+        }
+        Ok::<_, store::Error>(shown(&old, &new))
+    });
+    let mut shown = shown.await??;
     shown.insert("from".into(), from.into());
     shown.insert("to".into(), to.into());
     Ok(response::json(
@@ -37,29 +51,45 @@ pub(super) async fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Err
 
 /// A flow set with its revision; without one, the active flow set. The engine's active one need not be in the history:
 /// it may never have been deployed.
-async fn side(ctx: &RequestContext<'_>, rev: Option<&str>) -> Result<(String, Side), Error> {
-    let is_upstream = ctx.backend.runtime.upstream().is_some();
-    if rev.is_none() || !is_upstream {
+async fn found(ctx: &RequestContext<'_>, rev: Option<&str>) -> Result<(String, Found), Error> {
+    if rev.is_none() || ctx.backend.runtime.upstream().is_none() {
         let active = super::current(ctx).await?;
         if rev.is_none_or(|rev| rev == active.rev) {
             let side = Side {
                 flows: Arc::clone(&active.flows),
-                credentials: (!is_upstream).then(|| Arc::clone(&active.credentials)),
+                credentials: Some(Arc::clone(&active.credentials)),
             };
-            return Ok((active.rev.clone(), side));
+            return Ok((active.rev.clone(), Found::Active(side)));
         }
     }
     let rev = rev.unwrap_or_default();
     let past = ctx.gateway.store.past(super::runtime(ctx), rev).await?;
     let past = past.ok_or(HistoryError::NoSuchRevision)?;
-    let parsed = ctx.blocking(move || {
-        let side = Side {
-            flows: Arc::new(past.set()?),
-            credentials: past.credentials.filter(|_| !is_upstream).map(Arc::new),
-        };
-        Ok::<_, store::Error>((past.revision.rev, side))
-    });
-    Ok(parsed.await??)
+    let rev = past.revision.rev.clone();
+    Ok((rev, Found::Past(Box::new(past))))
+}
+
+/// Both, parsed: one after the other, because most of their elements are the same.
+fn sides(old: Found, new: Found) -> Result<(Side, Side), store::Error> {
+    let nothing = FlowSet::default();
+    if let Found::Active(old) = old {
+        let new = new.parsed(&old.flows)?;
+        return Ok((old, new));
+    }
+    let new = new.parsed(&nothing)?;
+    Ok((old.parsed(&new.flows)?, new))
+}
+
+impl Found {
+    fn parsed(self, other: &FlowSet) -> Result<Side, store::Error> {
+        match self {
+            Self::Active(side) => Ok(side),
+            Self::Past(past) => Ok(Side {
+                flows: Arc::new(past.set(other)?),
+                credentials: past.credentials.map(Arc::new),
+            }),
+        }
+    }
 }
 
 fn shown(old: &Side, new: &Side) -> Map<String, Json> {

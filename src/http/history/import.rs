@@ -43,7 +43,7 @@ pub(super) async fn import(ctx: &mut RequestContext<'_>) -> Result<Response<Body
     let make = move |_: &FlowSet, _: &Credentials| Ok(submission);
     let rev = match deploy(ctx, rev, message, make).await? {
         Deployed::Active(rev) => rev,
-        Deployed::Refused(response) => return Ok(response),
+        Deployed::Refused(response) => return Ok(*response),
     };
     let kept = kept(ctx).await?;
     let lacking = origin.without_credentials.map(|mut ids| {

@@ -43,7 +43,7 @@ pub(super) async fn roll_back(
     };
     let rev = match deploy(ctx, active_rev, said, make).await? {
         Deployed::Active(rev) => rev,
-        Deployed::Refused(response) => return Ok(response),
+        Deployed::Refused(response) => return Ok(*response),
     };
     let mut answer = json!({ "rev": rev, "credentials": credentials });
     if is_upstream {
@@ -59,7 +59,7 @@ fn submission(
     past: &Past,
     flow: Option<&str>,
 ) -> Result<Submission, deployment::Error> {
-    let earlier = past.set().map_err(deployment::Error::Store)?;
+    let earlier = past.set(active).map_err(deployment::Error::Store)?;
     let flows = match flow {
         None => earlier,
         Some(flow) => take_back(active, &earlier, flow).map_err(|error| match error {

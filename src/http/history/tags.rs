@@ -40,8 +40,8 @@ pub(super) async fn set(
     };
     let (name, tagged) = ctx.control(task).await??;
     match tagged {
-        Tagged::Done(of) => {
-            let shown = json!({ "name": name, "rev": of.rev, "number": of.number });
+        Tagged::Done(rev, number) => {
+            let shown = json!({ "name": name, "rev": rev, "number": number });
             Ok(response::json(StatusCode::OK, shown.to_string()))
         }
         Tagged::NoSuchRevision => Err(HistoryError::NoSuchRevision.into()),

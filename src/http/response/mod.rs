@@ -237,13 +237,9 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::BodyTimeout => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
         Error::BodyBroken => refuse(S::BAD_REQUEST, "incomplete_body"),
         Error::UnexpectedBody => refuse(S::BAD_REQUEST, "unexpected_body"),
-        Error::Parameter(_) => refuse(S::BAD_REQUEST, "invalid_request"),
         Error::History(error) => history(error),
-        Error::Store(_) => {
-            let sentence = "the storage failed";
-            coded(S::INTERNAL_SERVER_ERROR, "storage_failed", sentence)
-        }
-        Error::Body(_) => refuse(S::BAD_REQUEST, "invalid_request"),
+        Error::Store(_) => storage_failed(),
+        Error::Body(_) | Error::Parameter(_) => refuse(S::BAD_REQUEST, "invalid_request"),
         Error::Form(reason) => oauth(S::BAD_REQUEST, "invalid_request", reason),
         Error::Client => challenge(refuse_sign_in(S::UNAUTHORIZED, "invalid_client"), BEARER),
         Error::GrantType => refuse_sign_in(S::BAD_REQUEST, "unsupported_grant_type"),
@@ -359,6 +355,11 @@ fn revocation(error: &RevokeError) -> Response<Body> {
             "the revocation could not be kept, try again",
         ),
     }
+}
+
+fn storage_failed() -> Response<Body> {
+    let status = StatusCode::INTERNAL_SERVER_ERROR;
+    coded(status, "storage_failed", "the storage failed")
 }
 
 fn history(error: &HistoryError) -> Response<Body> {
