@@ -1,4 +1,4 @@
-//! The command line: run, check, check-flows, hash-password, audit, history, token, session, reload, top.
+//! The command line: run, check, check-flows, hash-password, audit, history, promote, token, session, reload, top.
 //!
 //! Parses the arguments, runs the command, returns the exit code; other modules implement the commands.
 
@@ -8,6 +8,7 @@ mod control;
 mod history;
 mod log;
 mod password;
+mod promote;
 mod table;
 #[cfg(feature = "engine")]
 mod top;
@@ -17,6 +18,7 @@ use crate::server;
 use check_flows::CheckFlows;
 use clap::{Parser, Subcommand};
 use control::{SessionCommand, TokenCommand};
+use promote::Promote;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -103,6 +105,15 @@ enum Command {
         #[arg(value_name = "REVISION")]
         rev: Option<String>,
     },
+    /// Deploy a flow set of one gateway's history to another gateway
+    ///
+    /// An ordinary deployment there, with its policy, if nothing is deployed there meanwhile; its history says where it came
+    /// from. Credentials are not part of it: nodes keep those that they have there, and the nodes that have none are listed.
+    /// With --check nothing is deployed, and a violation of the policy ends it with 1.
+    #[command(
+        after_help = "Examples:\n  flowgate promote --from https://test:8443 --to https://line3:8443 --rev v1.4 --check\n  flowgate promote --from https://test:8443 --from-ca test.crt --from-token-file test.token --to https://line3:8443 --rev v1.4"
+    )]
+    Promote(Promote),
     /// Make, show and end tokens for machines, in the running gateway
     #[command(subcommand)]
     Token(TokenCommand),
@@ -182,6 +193,7 @@ pub fn main() -> ExitCode {
             with(config, |config| audit::check(config, &files))
         }
         Command::History { rev } => with(config, |config| history::show(config, rev.as_deref())),
+        Command::Promote(arguments) => promote::run(&arguments),
         Command::Token(command) => with(config, |config| control::token(config, command)),
         Command::Session(command) => with(config, |config| control::session(config, command)),
         Command::Reload => with(config, reload),

@@ -1,4 +1,4 @@
-//! Tables for people: the columns of all lines stand below one another.
+//! Output for people: tables whose columns stand below one another, and texts of others.
 
 /// The lines of a table, without spaces at their ends.
 pub(super) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
@@ -14,4 +14,17 @@ pub(super) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Strin
         padded.join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// A text of others as a terminal may get it: its author could have written control characters, or such that turn the
+/// direction of a text.
+pub(super) fn printable(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '"' | '\'' | '\\' => out.push(c),
+            c => out.extend(c.escape_debug()),
+        }
+    }
+    out
 }

@@ -4,7 +4,7 @@
 //! so there is nothing to restore, however the program ends.
 
 use super::control;
-use super::table::aligned;
+use super::table::{aligned, printable};
 use crate::config::{Config, parse_duration};
 use crate::server::{Answer, Ask};
 use engine::profile::{NodeUsage, Profile};
@@ -87,13 +87,13 @@ fn view(profile: &Profile, memory: u64, rows: usize) -> String {
         [
             percent(node.seconds),
             rate(node.messages),
-            printable(&node.kind),
-            printable(if node.name.is_empty() {
+            shortened(&node.kind),
+            shortened(if node.name.is_empty() {
                 &node.id
             } else {
                 &node.name
             }),
-            printable(&flow(node)),
+            shortened(&flow(node)),
         ]
     }));
     let mut view = format!(
@@ -116,16 +116,9 @@ fn flow(node: &NodeUsage) -> String {
     flow
 }
 
-/// A name as a terminal may get it: its author could have written control characters, or such that turn the direction of
-/// a text.
-fn printable(name: &str) -> String {
-    let mut out = String::new();
-    for c in name.chars().take(CELL) {
-        match c {
-            '"' | '\'' | '\\' => out.push(c),
-            c => out.extend(c.escape_debug()),
-        }
-    }
+/// A name as a terminal may get it, and as the table has room for.
+fn shortened(name: &str) -> String {
+    let mut out: String = printable(&name.chars().take(CELL).collect::<String>());
     if name.chars().nth(CELL).is_some() {
         out.push('…');
     }
@@ -219,7 +212,7 @@ mod tests {
             printable("a\u{1b}[2J\r\n\u{202e}\u{9b}'ü\""),
             "a\\u{1b}[2J\\r\\n\\u{202e}\\u{9b}'ü\""
         );
-        assert_eq!(printable(&"x".repeat(50)), "x".repeat(40) + "…");
+        assert_eq!(shortened(&"x".repeat(50)), "x".repeat(40) + "…");
     }
 
     #[test]

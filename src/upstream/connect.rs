@@ -105,18 +105,26 @@ impl Connect {
 
 /// Verification is never off: for a self-signed upstream the operator names its certificate as `ca_file`.
 fn tls(config: &config::Upstream) -> Result<ClientConfig, OpenError> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
     let roots = match &config.ca_file {
         Some(file) => authorities(file)?,
         None => system_authorities()?,
     };
+    client_tls(roots, config.certificate.as_ref())
+}
+
+/// The TLS of a client that trusts these authorities, and shows its certificate if it has one.
+pub(super) fn client_tls(
+    roots: RootCertStore,
+    certificate: Option<&config::Certificate>,
+) -> Result<ClientConfig, OpenError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier =
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
             .build()?;
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_webpki_verifier(verifier);
-    let mut client = match &config.certificate {
+    let mut client = match certificate {
         None => builder.with_no_client_auth(),
         Some(own) => {
             let key = PrivateKeyDer::from_pem_file(&own.key).map_err(|source| OpenError::Pem {
@@ -131,7 +139,7 @@ fn tls(config: &config::Upstream) -> Result<ClientConfig, OpenError> {
     Ok(client)
 }
 
-fn authorities(file: &Path) -> Result<RootCertStore, OpenError> {
+pub(super) fn authorities(file: &Path) -> Result<RootCertStore, OpenError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file)? {
         roots.add(certificate)?;
@@ -142,7 +150,7 @@ fn authorities(file: &Path) -> Result<RootCertStore, OpenError> {
     Ok(roots)
 }
 
-fn system_authorities() -> Result<RootCertStore, OpenError> {
+pub(super) fn system_authorities() -> Result<RootCertStore, OpenError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {

@@ -15,6 +15,7 @@ mod deploy;
 mod early_response;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod gateway_client;
 mod headers;
 mod health;
 mod http1;
@@ -37,6 +38,7 @@ pub use body_pace::{Pace, Pacer};
 pub use client_body::{BodyError, ClientBody};
 pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
+pub use gateway_client::GatewayClient;
 pub use headers::{Authorization, ForwardedRequest, Identity, returned, seen_by_flows};
 pub use http1::{InvalidResponse, Upgraded};
 pub use request_body::{Outgoing, Refusal};

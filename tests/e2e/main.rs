@@ -108,6 +108,7 @@ mod per_client_limits;
 mod permissions;
 mod policies;
 mod profile;
+mod promote;
 mod proposal_attacks;
 mod proposals;
 mod revocation;
