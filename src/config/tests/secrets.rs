@@ -71,7 +71,7 @@ fn no_error_and_no_debug_output_shows_a_secret() {
         "[storage]\ncredential_secret = \"hunter2${\"".into(),
         "[storage]\ncredential_secret = \"hunter2\"\ncredential_secret_file = \"x\"".into(),
         "[storage]\ncredential_secret = {value = \"hunter2\"}".into(),
-        "storage = {credential_secret = \"hunter2\", history = 0}".into(),
+        "storage = {credential_secret = \"hunter2\", history = -1}".into(),
     ];
     for text in texts {
         assert!(!bad(&text).contains("hunter2"), "{}", bad(&text));
