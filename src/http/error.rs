@@ -1,6 +1,6 @@
 //! Every reason to refuse a request, as facts; [`crate::http::response`] maps each to a response.
 
-use super::history::HistoryError;
+use super::history_error::HistoryError;
 use super::path;
 use crate::audit::Unavailable;
 use crate::auth::{Lapsed, RevokeError, SignInError};

@@ -23,6 +23,7 @@ mod flow_diff;
 mod flows;
 mod form;
 mod forward;
+mod forward_change;
 mod forwarded;
 mod forwarding;
 #[cfg(feature = "engine")]
@@ -31,6 +32,7 @@ mod fragments;
 pub(crate) mod fuzzing;
 mod granted;
 mod history;
+mod history_error;
 mod host;
 mod host_policy;
 mod identify;

@@ -6,7 +6,7 @@ use super::error::Error;
 use super::flow_diff;
 #[cfg(feature = "engine")]
 use super::flows;
-use super::forward;
+use super::forward_change;
 use super::forwarding::forwarded_request;
 use super::message::message;
 use super::needs_approval::url;
@@ -203,8 +203,8 @@ async fn send(
         })
     };
     let said = (message(&ctx.head.headers)?, Some(approval));
-    let forwarded = forward::run(ctx, Version::V2, kind, said, prepare).await?;
-    forward::answer(ctx, upstream, forwarded.changed)
+    let forwarded = forward_change::run(ctx, Version::V2, kind, said, prepare).await?;
+    forward_change::answer(ctx, upstream, forwarded.changed)
 }
 
 /// `POST /gateway/proposals/:id/reject` with `{"reason"}`, and `DELETE /gateway/proposals/:id`

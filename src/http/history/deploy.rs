@@ -4,7 +4,7 @@ use crate::deployment;
 use crate::gateway::Runtime;
 use crate::http::dialect;
 use crate::http::error::Error;
-use crate::http::forward;
+use crate::http::forward_change::{answer, deploy_set};
 use crate::http::request_context::RequestContext;
 use crate::http::response_body::Body;
 use crate::upstream::{Outcome, Upstream};
@@ -83,11 +83,11 @@ async fn to_upstream(
         rev: Some(rev),
         ..submission
     };
-    let changed = forward::deploy_set(ctx, upstream, submission, kind, message).await?;
+    let changed = deploy_set(ctx, upstream, submission, kind, message).await?;
     match &changed.outcome {
         Outcome::Done(Some(rev)) => Ok(Deployed::Active(rev.clone())),
         Outcome::Done(None) | Outcome::Stale | Outcome::Refused => {
-            let response = forward::answer(ctx, upstream, changed)?;
+            let response = answer(ctx, upstream, changed)?;
             Ok(Deployed::Refused(Box::new(response)))
         }
     }

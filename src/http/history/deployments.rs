@@ -1,8 +1,8 @@
 //! The history of deployments: `GET /gateway/deployments`, and one of them.
 
-use super::HistoryError;
 use crate::audit::{from_rfc3339, rfc3339};
 use crate::http::error::Error;
+use crate::http::history_error::HistoryError;
 use crate::http::query::{flag, parameter};
 use crate::http::request_context::RequestContext;
 use crate::http::response;

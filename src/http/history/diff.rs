@@ -1,8 +1,8 @@
 //! `GET /gateway/diff?from=…&to=…`: what differs between two flow sets of the history, by flow.
 
-use super::HistoryError;
 use crate::http::error::Error;
 use crate::http::flow_diff;
+use crate::http::history_error::HistoryError;
 use crate::http::query::parameter;
 use crate::http::request_context::RequestContext;
 use crate::http::response;

@@ -1,8 +1,8 @@
 //! `GET /gateway/export/:rev`: a flow set of the history as a file for another gateway, without credentials.
 
-use super::HistoryError;
 use super::deployments::entry;
 use crate::http::error::Error;
+use crate::http::history_error::HistoryError;
 use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;

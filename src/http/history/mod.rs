@@ -3,14 +3,11 @@
 mod deploy;
 mod deployments;
 mod diff;
-mod error;
 mod export;
 mod import;
 mod nodes;
 mod rollback;
 mod tags;
-
-pub(super) use error::HistoryError;
 
 use super::error::Error;
 use super::path::Path;

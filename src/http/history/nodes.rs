@@ -1,9 +1,9 @@
 //! `GET /gateway/nodes/:id/history`: which deployments touched a node, and how.
 
-use super::HistoryError;
 use super::deployments::{entry, limit};
 use crate::http::error::Error;
 use crate::http::flow_diff::properties;
+use crate::http::history_error::HistoryError;
 use crate::http::query::parameter;
 use crate::http::request_context::RequestContext;
 use crate::http::response;

@@ -1,9 +1,10 @@
 //! `POST /gateway/deployments/:rev/rollback`: back to an earlier flow set, or one flow of it.
 
 use super::deploy::{Deployed, deploy, kind};
-use super::{HistoryError, rev_of};
+use super::rev_of;
 use crate::deployment;
 use crate::http::error::Error;
+use crate::http::history_error::HistoryError;
 use crate::http::message::message;
 use crate::http::query::parameter;
 use crate::http::request_context::RequestContext;

@@ -1,8 +1,9 @@
 //! Tags of the history: `GET /gateway/tags`, `POST` and `DELETE /gateway/tags/:name`.
 
 use super::deployments::entry;
-use super::{HistoryError, rev_of};
+use super::rev_of;
 use crate::http::error::Error;
+use crate::http::history_error::HistoryError;
 use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;

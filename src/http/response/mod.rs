@@ -3,6 +3,7 @@
 //! Errors are JSON `{"code", "message"}`, those of `/auth/token` are RFC 6749's; 401 is empty. No internal
 //! detail is disclosed.
 
+mod history;
 mod proposals;
 #[cfg(feature = "engine")]
 mod runtime;
@@ -11,7 +12,6 @@ mod upstream_error;
 pub(super) use upstream_error::upstream_page;
 
 use super::error::Error;
-use super::history::HistoryError;
 use crate::auth::{Lapsed, RevokeError, SignInError};
 use crate::deployment;
 #[cfg(feature = "engine")]
@@ -237,8 +237,8 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::BodyTimeout => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
         Error::BodyBroken => refuse(S::BAD_REQUEST, "incomplete_body"),
         Error::UnexpectedBody => refuse(S::BAD_REQUEST, "unexpected_body"),
-        Error::History(error) => history(error),
-        Error::Store(_) => storage_failed(),
+        Error::History(error) => history::response(error),
+        Error::Store(_) => history::storage_failed(),
         Error::Body(_) | Error::Parameter(_) => refuse(S::BAD_REQUEST, "invalid_request"),
         Error::Form(reason) => oauth(S::BAD_REQUEST, "invalid_request", reason),
         Error::Client => challenge(refuse_sign_in(S::UNAUTHORIZED, "invalid_client"), BEARER),
@@ -355,22 +355,6 @@ fn revocation(error: &RevokeError) -> Response<Body> {
             "the revocation could not be kept, try again",
         ),
     }
-}
-
-fn storage_failed() -> Response<Body> {
-    let status = StatusCode::INTERNAL_SERVER_ERROR;
-    coded(status, "storage_failed", "the storage failed")
-}
-
-fn history(error: &HistoryError) -> Response<Body> {
-    let (status, code) = match error {
-        HistoryError::NoSuchRevision | HistoryError::NoSuchTag => {
-            (StatusCode::NOT_FOUND, "not_found")
-        }
-        HistoryError::TagName => (StatusCode::BAD_REQUEST, "invalid_request"),
-        HistoryError::TooManyTags => (StatusCode::CONFLICT, "too_many_tags"),
-    };
-    coded(status, code, &error.to_string())
 }
 
 fn deployment(error: &deployment::Error) -> Response<Body> {
