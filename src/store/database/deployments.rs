@@ -1,6 +1,7 @@
 //! The table of deployments: who deployed what when, and the flow set of each, whole or as its difference to another.
 
 use super::contents::pack;
+use super::entry::{REVISION, WRITTEN, revision, rows};
 use super::retention::forget;
 use super::{Database, Retention, commit, integer, seconds, touched};
 use crate::store::flow_files::Before;
@@ -36,16 +37,6 @@ pub(in crate::store) struct Content<'a> {
     /// The elements that differ from the deployment before it.
     pub(in crate::store) touched: &'a [Touched],
 }
-
-/// The columns that [`revision`] reads.
-pub(super) const REVISION: &str =
-    "number, runtime, rev, parent, user, how, address, kind, at, nodes, added, changed,
-    removed, message,
-    (SELECT group_concat(name, ' ' ORDER BY name) FROM tag WHERE tag.number = deployments.number) AS tags";
-
-/// The newest deployment whose files are on the disk.
-pub(super) const WRITTEN: &str =
-    "coalesce((SELECT CAST(value AS INTEGER) FROM fact WHERE name = 'written'), 0)";
 
 impl Database {
     /// The deployments since the one whose files are on the disk, and that one, oldest first.
@@ -230,10 +221,6 @@ fn insert(
     Ok(())
 }
 
-pub(super) fn rows(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
 fn deployment(row: &Row<'_>) -> rusqlite::Result<Deployment> {
     Ok(Deployment {
         number: row.get(0)?,
@@ -245,44 +232,5 @@ fn deployment(row: &Row<'_>) -> rusqlite::Result<Deployment> {
             credentials: row.get(5)?,
         },
         pending: row.get(6)?,
-    })
-}
-
-pub(super) fn revision(row: &Row<'_>) -> rusqlite::Result<Revision> {
-    let count = |column: &str| {
-        let count: Option<i64> = row.get(column)?;
-        Ok::<_, rusqlite::Error>(count.and_then(|count| usize::try_from(count).ok()))
-    };
-    let counts = (
-        count("nodes")?,
-        count("added")?,
-        count("changed")?,
-        count("removed")?,
-    );
-    Ok(Revision {
-        number: row.get("number")?,
-        runtime: row.get("runtime")?,
-        rev: row.get("rev")?,
-        parent: row.get("parent")?,
-        user: row.get("user")?,
-        how: row.get("how")?,
-        address: row.get("address")?,
-        kind: row.get("kind")?,
-        at: row.get::<_, i64>("at")?.try_into().unwrap_or(0),
-        counts: match counts {
-            (Some(nodes), Some(added), Some(changed), Some(removed)) => Some(Counts {
-                nodes,
-                added,
-                changed,
-                removed,
-            }),
-            _ => None,
-        },
-        message: row.get("message")?,
-        tags: {
-            let tags: Option<String> = row.get("tags")?;
-            let tags = tags.unwrap_or_default();
-            tags.split_whitespace().map(str::to_owned).collect()
-        },
     })
 }

@@ -2,6 +2,7 @@
 
 mod contents;
 mod deployments;
+mod entry;
 mod proposals;
 mod retention;
 mod sign_ins;

@@ -3,7 +3,7 @@
 //! An entry that is forgotten is shown no more. Its row stays as long as a difference builds upon it, or a recovery may
 //! need it.
 
-use super::deployments::{WRITTEN, rows};
+use super::entry::{WRITTEN, rows};
 use super::{Error, integer};
 use crate::store::{ENGINE, Revision};
 use rusqlite::{Transaction, params};

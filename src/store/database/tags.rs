@@ -1,7 +1,7 @@
 //! The table of tags: names for entries of the history, which are not forgotten while they have one.
 
 use super::Database;
-use super::deployments::{REVISION, revision};
+use super::entry::{REVISION, revision};
 use crate::store::{Error, Revision};
 use rusqlite::params;
 

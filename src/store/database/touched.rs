@@ -1,6 +1,6 @@
 //! The table of touched elements: which elements each deployment has added, removed, changed or moved.
 
-use super::deployments::{REVISION, revision, rows};
+use super::entry::{REVISION, revision, rows};
 use super::{Database, Error, commit};
 use crate::store::{NodePage, Revision};
 use flows::Touched;
