@@ -5,7 +5,8 @@ use super::four_eyes::Draft;
 use super::outcome;
 use super::permit::{permissions, still_permitted};
 use super::phases::Phases;
-use super::upstream_history::{Found, Led, unread};
+use super::upstream_body::ChangedFlows;
+use super::upstream_history::{Found, unread};
 use super::{Active, Authorized, Deployments, Error, Request, Runtime, StartContext, name};
 use crate::audit::Event;
 use crate::auth::{AuthWatch, Lapsed, Permissions};
@@ -118,25 +119,14 @@ impl Deployments {
         let (begin, done, mut facts) = forward.purpose.account(kind);
         let old = found.and_then(|found| found.active);
         let changes_flows = matches!(forward.purpose, Purpose::Flows(_));
-        let (mut change, mut led) = (forward.change, None);
-        if let Purpose::Flows(request) = forward.purpose
-            && let Some(old) = self.readable(&request, old, &by)?
-            && let Some(mut next) = self.permit_there(request, &old, &judged, &mut by).await?
-        {
-            outcome::counts(&mut facts, &Patch::between(&old.flows, &next.flows).counts);
-            if forward.merges {
-                change = change.with_body(next.as_body(&old.rev));
-                next.is_exact = true;
-            }
-            led = Some(next);
+        let (change, flows) = self.permitted(forward, old, &judged, &mut by).await?;
+        if let Some(flows) = &flows {
+            outcome::counts(&mut facts, &flows.counts);
         }
         phases.end(Phase::Plan);
 
         // account: recorded before it happens; if that fails the change is refused, as `audit.on_failure` requires
-        outcome::message(&mut facts, by.message);
-        if let Some(approval) = by.approval {
-            approval.name_in(&mut facts);
-        }
+        outcome::said(&mut facts, &by);
         facts["upstream"] = upstream.name().into();
         facts["before"] = json!(rev.as_ref().or(known.as_ref()));
         self.audit
@@ -150,18 +140,15 @@ impl Deployments {
         phases.end(Phase::Apply);
 
         *known = self.learned(&changed.outcome, before);
-        let mut flow = None;
+        let flow = flows.as_ref().and_then(|flows| flows.flow.clone());
         if let Outcome::Done(rev) = &changed.outcome {
             facts["rev"] = json!(rev);
             // It has happened: its beginning is recorded, and a failure to record its end is logged.
             let _ = self.audit.durable(done, by.actor, by.now, facts).await;
-            if let Some(approval) = by.approval {
-                let rev = rev.as_deref().unwrap_or_default();
-                self.close_approved(approval, rev, by.actor, by.now).await;
-            }
+            self.close_approved(rev.as_deref().unwrap_or_default(), &by)
+                .await;
             if changes_flows {
-                flow = led.as_ref().and_then(|led| led.flow.clone());
-                let change = (kind, rev.clone(), led);
+                let change = (kind, rev.clone(), flows);
                 *known = self.keep_change(upstream, change, &by).await;
             }
         }
@@ -215,6 +202,31 @@ impl Deployments {
         Ok(())
     }
 
+    /// The change as it is to be sent, and what it leads to, if that is known; refuses what the policy does not allow.
+    async fn permitted(
+        &self,
+        forward: Forward,
+        old: Option<Arc<Active>>,
+        judged: &Permissions,
+        by: &mut Authorized<'_>,
+    ) -> Result<(Change, Option<ChangedFlows>), Error> {
+        let Purpose::Flows(request) = forward.purpose else {
+            return Ok((forward.change, None));
+        };
+        let Some(old) = self.readable(&request, old, by)? else {
+            return Ok((forward.change, None));
+        };
+        let mut flows = self.permit_there(request, &old, judged, by).await?;
+        let change = match &mut flows {
+            Some(flows) if forward.merges => {
+                flows.is_exact = true;
+                forward.change.with_body(flows.as_body(&old.rev))
+            }
+            _ => forward.change,
+        };
+        Ok((change, flows))
+    }
+
     /// The flow set before, if the change is compared with it; an error: it must be, and cannot be read. The upstream
     /// alone knows what it reads from its storage again.
     fn readable(
@@ -243,7 +255,7 @@ impl Deployments {
         old: &Active,
         judged: &Permissions,
         by: &mut Authorized<'_>,
-    ) -> Result<Option<Led>, Error> {
+    ) -> Result<Option<ChangedFlows>, Error> {
         let kind = request.kind();
         let is_exact = matches!(request, Request::Flows { .. });
         let next = match proposed(request, old, judged) {
@@ -262,41 +274,14 @@ impl Deployments {
             sent: &next.submitted,
         };
         self.four_eyes(draft, judged, by).await?;
-        Ok(Some(Led {
+        Ok(Some(ChangedFlows {
+            counts: Patch::between(&old.flows, &active.flows).counts,
             flows: active.flows,
             sent: next.sent,
             submitted: next.submitted,
             is_exact,
             flow: next.flow,
         }))
-    }
-}
-
-impl Led {
-    /// A body of version v2, for the upstream's revision `rev`.
-    fn as_body(&self, rev: &str) -> Bytes {
-        let mut body = "{\"flows\":[".to_owned();
-        for (i, node) in self.flows.nodes().iter().enumerate() {
-            if i > 0 {
-                body.push(',');
-            }
-            match self.submitted.merged.nodes.get(&node.id) {
-                None => body.push_str(&node.text),
-                Some(sent) => {
-                    let mut node = node.object();
-                    node.insert("credentials".to_owned(), Value::Object(sent.clone()));
-                    body.push_str(&Value::Object(node).to_string());
-                }
-            }
-        }
-        body.push_str("],\"rev\":");
-        body.push_str(&json!(rev).to_string());
-        if !self.submitted.replacing.nodes.is_empty() {
-            body.push_str(",\"credentials\":");
-            body.push_str(&json!(self.submitted.replacing.nodes).to_string());
-        }
-        body.push('}');
-        body.into()
     }
 }
 

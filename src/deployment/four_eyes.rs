@@ -136,19 +136,15 @@ impl Deployments {
         }
     }
 
-    /// Closes a proposal that was deployed. It has happened: a failure is logged, and the proposal is stale.
-    pub(super) async fn close_approved(
-        &self,
-        approval: &Approval,
-        rev: &str,
-        actor: &Actor,
-        now: u64,
-    ) {
+    /// Closes the proposal that was deployed, if it was one. It has happened: a failure is logged, and the proposal is
+    /// stale.
+    pub(super) async fn close_approved(&self, rev: &str, by: &Authorized<'_>) {
+        let Some(approval) = by.approval else { return };
         let number = approval.proposal.number;
         let decision = Decision {
             state: ProposalState::Approved,
-            by: actor.user.clone(),
-            at: now,
+            by: by.actor.user.clone(),
+            at: by.now,
             reason: String::new(),
             rev: rev.to_owned(),
         };
@@ -158,6 +154,7 @@ impl Deployments {
         let mut facts = json!({ "rev": rev });
         approval.name_in(&mut facts);
         self.name_upstream(&mut facts);
-        self.audit.record(Event::ProposalApprove, actor, now, facts);
+        self.audit
+            .record(Event::ProposalApprove, by.actor, by.now, facts);
     }
 }

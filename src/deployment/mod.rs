@@ -15,6 +15,7 @@ mod proposal_error;
 mod proposals;
 mod restore;
 mod runtime;
+mod upstream_body;
 mod upstream_history;
 
 pub use approval::Approval;
@@ -296,9 +297,7 @@ impl Deployments {
         let rev = active.rev.clone();
         self.active.send_replace(active);
         self.runtime.announce(&rev);
-        if let Some(approval) = by.approval {
-            self.close_approved(approval, &rev, by.actor, by.now).await;
-        }
+        self.close_approved(&rev, &by).await;
         let flow = next.flow;
         Ok(Deployed { rev, flow })
     }
@@ -316,10 +315,9 @@ impl Deployments {
         by.message.clone_into(&mut record.revision.message);
         let mut facts = json!({ "type": name(kind), "rev": active.rev, "before": before.rev });
         outcome::counts(&mut facts, &counts);
-        outcome::message(&mut facts, by.message);
+        outcome::said(&mut facts, by);
         if let Some(approval) = by.approval {
             approval.sign(&mut record.revision);
-            approval.name_in(&mut facts);
         }
         let (permit, permitted) = oneshot::channel();
         let record_it = async {

@@ -1,6 +1,6 @@
 //! Deployment outcomes as the audit log and the metrics name them: how much changes, and why a deployment failed.
 
-use super::Error;
+use super::{Authorized, Error};
 use crate::metrics::Deployed;
 use crate::policy::Rule;
 use flows::Counts;
@@ -15,10 +15,13 @@ pub(super) fn counts(facts: &mut Value, counts: &Counts) {
     facts["removed"] = counts.removed.into();
 }
 
-/// Adds what the client says about the change, if it says anything.
-pub(super) fn message(facts: &mut Value, message: &str) {
-    if !message.is_empty() {
-        facts["message"] = message.into();
+/// Adds what the client says about the change, if it says anything, and the proposal that it approves.
+pub(super) fn said(facts: &mut Value, by: &Authorized<'_>) {
+    if !by.message.is_empty() {
+        facts["message"] = by.message.into();
+    }
+    if let Some(approval) = by.approval {
+        approval.name_in(facts);
     }
 }
 

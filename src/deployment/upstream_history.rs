@@ -3,7 +3,7 @@
 //! A failure of the history fails no deployment: it is logged, and the change is found as an outside edit with the next
 //! one.
 
-use super::four_eyes::SentCredentials;
+use super::upstream_body::ChangedFlows;
 use super::{Active, Authorized, Deployments, entry};
 use crate::audit::{Actor, Event};
 use crate::store::{self, OUTSIDE_EDIT, Revision, UpstreamRecord};
@@ -20,19 +20,6 @@ pub(super) struct Found {
     pub(super) rev: String,
     /// `None`: it cannot be read.
     pub(super) active: Option<Arc<Active>>,
-}
-
-/// The flow set that a change leads to.
-pub(super) struct Led {
-    pub(super) flows: Arc<FlowSet>,
-    /// The nodes whose credentials were sent.
-    pub(super) sent: HashSet<SmolStr>,
-    /// The credentials that were sent inside nodes, which are merged, and beside the flows.
-    pub(super) submitted: SentCredentials,
-    /// Whether the upstream takes it over as it is, without ids of its own.
-    pub(super) is_exact: bool,
-    /// The id of a flow that is added.
-    pub(super) flow: Option<String>,
 }
 
 impl Deployments {
@@ -93,7 +80,7 @@ impl Deployments {
     pub(super) async fn keep_change(
         &self,
         upstream: &Upstream,
-        (kind, rev, led): (&str, Option<String>, Option<Led>),
+        (kind, rev, led): (&str, Option<String>, Option<ChangedFlows>),
         by: &Authorized<'_>,
     ) -> Option<String> {
         if !self.store.keeps_upstreams() {

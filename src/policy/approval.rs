@@ -128,7 +128,6 @@ mod tests {
     use super::*;
     use crate::auth::Permissions;
     use crate::config::Approval;
-    use flows::DeploymentType;
 
     const BEFORE: &str = concat!(
         r#"{"id":"p","type":"tab","label":"Line 3","env":[{"name":"TEAM","value":"packing"}]},"#,
@@ -159,7 +158,7 @@ mod tests {
         assert!(BEFORE.contains(from), "{from}");
         let (before, after) = (set(BEFORE), set(&BEFORE.replace(from, to)));
         let sent = HashSet::new();
-        let proposal = Proposal::new(&before, &after, &sent, DeploymentType::Nodes);
+        let proposal = Proposal::new(&before, &after, &sent);
         let found = needs_approval(&policy, who, &proposal);
         found.map_or_else(String::new, |found| found.nodes.join(" "))
     }

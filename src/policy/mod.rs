@@ -1,7 +1,8 @@
 //! Policies on deployments: whether a submission may replace the active flow set, and if not, every reason.
 //!
 //! Pure: no input or output, no clock. Each kind of rules has a file. [`closed()`] and [`without_rev`] need no flow set;
-//! [`verdict`] compares two, and all but the sizes look only at the elements that differ.
+//! [`verdict`] compares two, and all but the sizes look only at the elements that differ. [`Sight`] is what a caller sees
+//! of one, and [`merged`] what a deployment of that leads to.
 
 mod approval;
 mod changes;

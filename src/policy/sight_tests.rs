@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
+use flows::{FlowError, flow_json};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -308,7 +309,14 @@ proptest! {
         let seen: BTreeSet<String> = ids(&shown).into_iter().map(str::to_owned).collect();
         prop_assert_eq!(&seen, &expected(&elements, &tabs, shared));
 
-        let text = shown.to_json();
+        // The bodies of GET /flows, and of GET /flow/ID for every id; one that is not seen is unknown.
+        let mut text = shown.to_json();
+        for id in flows.nodes().iter().map(|node| node.id.as_str()).chain(["global"]) {
+            match flow_json(&shown, id) {
+                Ok(flow) => text += &flow,
+                Err(unknown) => prop_assert_eq!(unknown, FlowError::NoSuchFlow),
+            }
+        }
         for node in flows.nodes() {
             let secret = node.id.replace("id", "secret");
             let is_seen = sight.sees(&node.id);
