@@ -15,6 +15,7 @@ mod error;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod headers;
+mod health;
 mod hosts;
 mod mount;
 mod networks;
@@ -34,6 +35,7 @@ pub use approval::Approval;
 pub use comms::Origin;
 pub use error::{Diagnostic, Error, Problem};
 pub use headers::RESOURCE_POLICY;
+pub use health::Health;
 pub use hosts::{Host, Hosts};
 pub use networks::Networks;
 pub use policy::{FreezeWindow, Policy, is_reason};

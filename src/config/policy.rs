@@ -4,6 +4,7 @@
 
 use super::approval::{Approval, approval};
 use super::error::SpannedError;
+use super::health::{Health, health};
 use super::raw::{self, Entry};
 use super::setting::{Source, flag, number};
 use croner::Cron;
@@ -35,6 +36,8 @@ pub struct Policy {
     pub max_nodes: Option<usize>,
     /// The largest size of a flow set as JSON, bytes; `None`: no limit.
     pub max_bytes: Option<usize>,
+    /// How the flows are watched after a deployment; `None`: they are not.
+    pub health: Option<Health>,
     /// The changes that need the approval of a second user.
     pub approval: Approval,
 }
@@ -58,6 +61,7 @@ pub(super) fn policy(raw: raw::Policy, source: &Source<'_>) -> Result<Policy, Sp
     let name = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let list = |list, expected| Ok(source.list(list, expected, name)?.unwrap_or_default());
     let approval = approval(&raw, source)?;
+    let watched = raw.health.as_ref().map(|raw| health(raw, source));
     let windows = raw.freeze.into_iter().map(|table| window(table, source));
     Ok(Policy {
         read_only: flag(raw.read_only, false)?,
@@ -70,6 +74,7 @@ pub(super) fn policy(raw: raw::Policy, source: &Source<'_>) -> Result<Policy, Sp
         max_nodes: limit(raw.max_nodes, |entry| number(entry, 0, 1..=1_000_000))?,
         max_bytes: limit(raw.max_bytes, |entry| source.size(entry, 0, 2..=1 << 30))?,
         approval,
+        health: watched.transpose()?,
     })
 }
 
@@ -91,6 +96,7 @@ pub(super) fn over(own: raw::Policy, base: &raw::Policy) -> raw::Policy {
         restrict_types: own.restrict_types.or(base.restrict_types),
         max_nodes: own.max_nodes.or(base.max_nodes),
         max_bytes: own.max_bytes.or(base.max_bytes),
+        health: own.health.or(base.health),
         approve: own.approve.or(base.approve),
         proposal_lifetime: own.proposal_lifetime.or(base.proposal_lifetime),
         max_proposals: own.max_proposals.or(base.max_proposals),

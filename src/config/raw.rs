@@ -318,6 +318,18 @@ pub(super) struct Policy {
     pub(super) max_proposals_per_user: Entry,
     pub(super) max_proposal_bytes: Entry,
     pub(super) max_proposal_bytes_per_user: Entry,
+    pub(super) health: Option<Health>,
+}
+
+/// `[policy.health]`.
+#[derive(Deserialize, Clone)]
+#[serde(deny_unknown_fields, expecting = "a table [policy.health]")]
+pub(super) struct Health {
+    pub(super) url: Entry,
+    pub(super) endpoint: Entry,
+    pub(super) max_error_rate: Entry,
+    pub(super) max_lateness: Entry,
+    pub(super) seconds: Entry,
 }
 
 /// `[[policy.freeze]]`.

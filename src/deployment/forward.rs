@@ -71,6 +71,7 @@ impl Deployments {
             active: watch::Sender::new(Arc::new(nothing)),
             seen_there: ArcSwapOption::default(),
             set_aside: Lock::new(None),
+            changes: watch::Sender::new(None),
             runtime,
             policy: ArcSwap::default(),
             freeze: ArcSwapOption::default(),
@@ -119,7 +120,9 @@ impl Deployments {
         let (begin, done, mut facts) = forward.purpose.account(kind);
         let old = found.and_then(|found| found.active);
         let changes_flows = matches!(forward.purpose, Purpose::Flows(_));
-        let (change, flows) = self.permitted(forward, old, &judged, &mut by).await?;
+        let (change, flows) = self
+            .permitted(forward, old.clone(), &judged, &mut by)
+            .await?;
         if let Some(flows) = &flows {
             outcome::counts(&mut facts, &flows.counts);
         }
@@ -151,6 +154,7 @@ impl Deployments {
                 let change = (kind, rev.clone(), flows);
                 *known = self.keep_change(upstream, change, &by).await;
             }
+            self.tell_change_there(old, rev.as_deref(), upstream).await;
         }
         Ok(Forwarded { changed, flow })
     }

@@ -6,8 +6,11 @@ mod approval;
 mod candidate;
 mod current;
 mod dry_run;
+#[cfg(feature = "engine")]
+mod engine_health;
 mod forward;
 mod four_eyes;
+mod health;
 mod outcome;
 mod permit;
 mod phases;
@@ -21,6 +24,7 @@ mod upstream_history;
 pub use approval::Approval;
 pub use dry_run::Checked;
 pub use forward::{Forward, Forwarded, Purpose};
+pub use health::{Change, Counts as HealthCounts};
 pub use outcome::{failed, reason, refusal};
 pub use proposal_error::ProposalError;
 pub use proposals::{Closing, expire_proposals};
@@ -159,6 +163,8 @@ pub struct Deployments {
     seen_there: ArcSwapOption<Active>,
     /// The revision that did not start, while the flow set before it is active.
     set_aside: Lock<Option<String>>,
+    /// The deployment of users that was the last.
+    changes: watch::Sender<Option<Arc<Change>>>,
     runtime: Runtime,
     policy: ArcSwap<Policy>,
     /// The freeze that an operator has commanded.
@@ -297,6 +303,7 @@ impl Deployments {
         let rev = active.rev.clone();
         self.active.send_replace(active);
         self.runtime.announce(&rev);
+        self.tell_change(before, &rev);
         self.close_approved(&rev, &by).await;
         let flow = next.flow;
         Ok(Deployed { rev, flow })

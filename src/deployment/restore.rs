@@ -96,6 +96,7 @@ impl Deployments {
             active: watch::Sender::new(active),
             seen_there: ArcSwapOption::default(),
             set_aside: Lock::new(set_aside),
+            changes: watch::Sender::new(None),
             runtime,
             policy: ArcSwap::default(),
             freeze: ArcSwapOption::default(),

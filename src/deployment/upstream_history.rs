@@ -6,7 +6,7 @@
 use super::upstream_body::ChangedFlows;
 use super::{Active, Authorized, Deployments, entry};
 use crate::audit::{Actor, Event};
-use crate::store::{self, OUTSIDE_EDIT, Revision, UpstreamRecord};
+use crate::store::{self, FALLBACK, OUTSIDE_EDIT, Revision, UpstreamRecord};
 use crate::upstream::{self, Upstream};
 use bytes::Bytes;
 use flows::FlowSet;
@@ -80,15 +80,15 @@ impl Deployments {
     pub(super) async fn keep_change(
         &self,
         upstream: &Upstream,
-        (kind, rev, led): (&str, Option<String>, Option<ChangedFlows>),
+        (kind, rev, changed): (&str, Option<String>, Option<ChangedFlows>),
         by: &Authorized<'_>,
     ) -> Option<String> {
         if !self.store.keeps_upstreams() {
             return rev;
         }
-        let (rev, flows, sent) = match (rev, led) {
-            (Some(rev), Some(led)) if led.is_exact => (rev, led.flows, led.sent),
-            (rev, led) => {
+        let (rev, flows, sent) = match (rev, changed) {
+            (Some(rev), Some(changed)) if changed.is_exact => (rev, changed.flows, changed.sent),
+            (rev, changed) => {
                 let found = match upstream.revision().await {
                     Ok(found) => self.found_there(found),
                     Err(error) => {
@@ -96,7 +96,7 @@ impl Deployments {
                         return rev;
                     }
                 };
-                let sent = led.map_or_else(HashSet::new, |led| led.sent);
+                let sent = changed.map_or_else(HashSet::new, |changed| changed.sent);
                 match found.active {
                     Some(active) => (found.rev, Arc::clone(&active.flows), sent),
                     None => return Some(found.rev),
@@ -119,6 +119,29 @@ impl Deployments {
         };
         report(upstream, self.store.keep_upstream(record).await);
         Some(rev)
+    }
+
+    /// Adds flows that were well, and that the program has deployed again.
+    pub(super) async fn keep_fallback(
+        &self,
+        upstream: &Upstream,
+        rev: &str,
+        healthy: &Active,
+        now: u64,
+    ) {
+        if !self.store.keeps_upstreams() {
+            return;
+        }
+        let record = UpstreamRecord {
+            revision: Revision {
+                runtime: upstream.name().to_owned(),
+                rev: rev.to_owned(),
+                ..entry(&Actor::program(), FALLBACK, now)
+            },
+            flows: Arc::clone(&healthy.flows),
+            sent: HashSet::new(),
+        };
+        report(upstream, self.store.keep_upstream(record).await);
     }
 }
 

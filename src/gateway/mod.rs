@@ -2,6 +2,7 @@
 
 mod backend;
 mod freeze;
+mod health_watch;
 mod hosts;
 #[cfg(feature = "engine")]
 mod own_engine;
@@ -181,6 +182,8 @@ impl Gateway {
     /// Starts what goes on beside requests: looking at upstreams, ending sessions, counting starts.
     fn look_after(self: &Arc<Self>, clock: fn() -> Duration) {
         for backend in self.backends.all() {
+            let watched = Arc::downgrade(backend);
+            self.control.spawn(health_watch::watch(watched, clock));
             if let Some(upstream) = backend.runtime.upstream() {
                 self.control.spawn(upstream.clone().watch());
             }

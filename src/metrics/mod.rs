@@ -108,6 +108,26 @@ impl Metrics {
         page
     }
 
+    /// The sum of all series of a counter.
+    #[cfg(feature = "engine")]
+    pub fn total(&self, name: &str) -> f64 {
+        let page = self.page.render();
+        let value = |line: &str| {
+            let labels = line.strip_prefix(name)?;
+            let value = labels
+                .starts_with('{')
+                .then(|| labels.rsplit(' ').next())??;
+            value.parse::<f64>().ok()
+        };
+        page.lines().filter_map(value).sum()
+    }
+
+    /// How late timers of nodes fired, since the start.
+    #[cfg(feature = "engine")]
+    pub fn lateness(&self) -> &::engine::load::Lateness {
+        &self.load.lateness
+    }
+
     /// A request has been answered with this status.
     pub fn request(
         &self,

@@ -10,7 +10,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::HashSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use tokio::time::timeout;
 
 /// The most that is read of an answer about flows. Our choice: many times the flow sets that are known.
@@ -113,6 +113,19 @@ impl Upstream {
             request: self.head(front).map(|()| body),
             client: front.address,
         }
+    }
+
+    /// `POST /flows` by the gateway itself, of all flows in version v2.
+    pub async fn deploy(&self, body: Bytes) -> Result<Changed, Error> {
+        let mut request = self.own("/flows");
+        *request.method_mut() = Method::POST;
+        let headers = request.headers_mut();
+        headers.insert(self.api_version(), HeaderValue::from_static("v2"));
+        headers.insert(self.deployment_type(), HeaderValue::from_static("full"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let client = Ipv4Addr::LOCALHOST.into();
+        let request = request.map(|()| body);
+        self.apply(Change { request, client }).await
     }
 
     /// Sends a change and reads the whole answer.

@@ -87,6 +87,7 @@ mod framing_bodies;
 mod full_flows;
 mod function_modules;
 mod golden;
+mod health_watch;
 mod history;
 mod history_tags;
 mod http2_backpressure;
