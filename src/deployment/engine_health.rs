@@ -1,5 +1,6 @@
 //! What a health check and a fallback need of flowgate's own engine.
 
+use super::current::Sights;
 use super::{Active, Deployments, Error, fresh_rev, plan_of};
 use crate::audit::Actor;
 use crate::store::FALLBACK;
@@ -26,13 +27,15 @@ impl Deployments {
             flows: Arc::clone(&healthy.flows),
             credentials: Arc::clone(&healthy.credentials),
             rev: fresh_rev(),
+            sights: Sights::default(),
         };
         let counts = Patch::between(&before.flows, &next.flows).counts;
         let record = next.record(&Actor::program(), FALLBACK, Some(counts), now);
         self.store.set_aside(bad).await.map_err(Error::Store)?;
         self.store.commit(record).await.map_err(Error::Store)?;
         let full = DeploymentType::Full;
-        let plan = plan_of(&before.flows, &next.flows, &HashSet::new(), full);
+        let sets = [&*before.flows, &*next.flows];
+        let plan = plan_of(sets, &HashSet::new(), full, HashSet::new());
         let next = Arc::new(next);
         if self.make_live(plan, &next).await.is_err() {
             let rev = &next.rev;

@@ -14,7 +14,6 @@ use crate::metrics::Phase;
 use crate::policy::{self, Proposal};
 use crate::upstream::{self, Change, Changed, Outcome};
 use arc_swap::{ArcSwap, ArcSwapOption};
-use bytes::Bytes;
 use flows::{Credentials, DeploymentType, FlowSet, Patch};
 use serde_json::{Value, json};
 use std::pin::pin;

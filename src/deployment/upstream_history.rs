@@ -9,9 +9,7 @@ use crate::audit::{Actor, Event};
 use crate::store::{self, FALLBACK, OUTSIDE_EDIT, Revision, UpstreamRecord};
 use crate::upstream::{self, Upstream};
 use bytes::Bytes;
-use flows::FlowSet;
 use serde_json::json;
-use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -25,7 +25,7 @@ use flows::{DeploymentType, FlowSet, Submission, check_flow};
 use hyper::header::{ACCEPT, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Response, StatusCode};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;

@@ -223,9 +223,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Authorization | Error::TokenInQuery => invalid_token_header(error),
         Error::NoToken => unauthorized(BEARER),
         Error::BadToken => lapsed(Lapsed::Session),
-        Error::BadTokens { wait } => {
-            retry_after(refuse(S::TOO_MANY_REQUESTS, "too_many_bad_tokens"), *wait)
-        }
+        Error::BadTokens { wait } => retry_after(refuse(S::TOO_MANY_REQUESTS, BAD_TOKENS), *wait),
         Error::Scope => lapsed(Lapsed::Permission),
         Error::SomeFlows => refuse(S::FORBIDDEN, "some_flows"),
         Error::DoubledHeader(_) | Error::Message(_) => refuse(S::BAD_REQUEST, "invalid_header"),
@@ -295,6 +293,7 @@ fn last(error: &Error) -> Response<Body> {
     closing(coded(StatusCode::BAD_REQUEST, code, &error.to_string()))
 }
 
+const BAD_TOKENS: &str = "too_many_bad_tokens";
 const OTHER_METHOD: &str = "method_not_allowed";
 const OTHER_VERSION: &str = "invalid_websocket_version";
 const BEARER: &str = "Bearer realm=\"flowgate\"";

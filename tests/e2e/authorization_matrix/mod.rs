@@ -134,8 +134,12 @@ async fn walk(mode: Mode) {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("account"), ACCOUNT).unwrap();
     let gateway = Gateway::open(&lines.map(String::from).concat(), directory);
-    until("it is ready", async || {
-        gateway.operations("/readyz").await.status == 200
+    // With an account it asks the upstream whether that is good, also after it is ready.
+    let mut asked = !mode.account;
+    until("it is ready, and has tried the account", async || {
+        let requests = behind.take();
+        asked |= requests.iter().any(|one| one.bytes.contains("/settings "));
+        asked && gateway.operations("/readyz").await.status == 200
     })
     .await;
     behind.take();
