@@ -2,7 +2,7 @@
 
 use crate::auth::Permissions;
 use crate::config::{Config, Policy};
-use crate::policy::{self, Proposal, Violation, Who};
+use crate::policy::{self, Deployment, Violation, Who};
 use clap::{Args, ValueEnum};
 use flows::{Finding, FlowSet, Lint, Submission, lint};
 use serde_json::{Value as Json, json};
@@ -91,14 +91,14 @@ fn check(config: &Config, arguments: &CheckFlows) -> Result<(String, Report), St
     // Only the engine's types are known here.
     let is_engine = arguments.upstream.is_none() && config.upstreams.is_empty();
     let types = TYPES.filter(|_| is_engine);
-    let proposal = Proposal {
+    let asked = Deployment {
         before: &base,
         after: &submission.flows,
         sent: &submission.credential_ids(),
         types,
     };
     let report = Report {
-        violations: policy::verdict(policy, who, &proposal).0,
+        violations: policy::verdict(policy, who, &asked).0,
         findings: lint(
             &submission.flows,
             types.map(|types| types as &dyn Fn(&str) -> bool),

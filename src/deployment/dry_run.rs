@@ -6,7 +6,7 @@ use super::candidate::proposed;
 use super::permit::{permissions, who};
 use super::{Active, Deployments, Error, Request, plan_of};
 use crate::auth::AuthWatch;
-use crate::policy::{self, Proposal, Verdict, Violation};
+use crate::policy::{self, Deployment, Verdict, Violation};
 use flows::{Finding, Plan, Submission, lint};
 use smol_str::SmolStr;
 use std::pin::pin;
@@ -69,12 +69,12 @@ impl Deployments {
             Err(error) => return Err(error),
         };
         let after = Active::new(next.flows, next.credentials, None);
-        let proposal = Proposal {
+        let asked = Deployment {
             types: Some(&*types),
-            ..Proposal::new(&before.flows, &after.flows, &next.sent)
+            ..Deployment::new(&before.flows, &after.flows, &next.sent)
         };
-        let found = policy::verdict(&self.policy.load(), who, &proposal);
-        let approval = policy::needs_approval(&self.policy.load(), who, &proposal);
+        let found = policy::verdict(&self.policy.load(), who, &asked);
+        let approval = policy::needs_approval(&self.policy.load(), who, &asked);
         let (was, is) = (before.sight(&permissions), after.sight(&permissions));
         verdict.0.extend(found.naming_only(|id| !was.hides(id)).0);
         let sets = [&*before.flows, &*after.flows];

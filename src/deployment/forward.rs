@@ -11,7 +11,7 @@ use super::{Active, Authorized, Deployments, Error, Request, Runtime, StartConte
 use crate::audit::Event;
 use crate::auth::{AuthWatch, Lapsed, Permissions};
 use crate::metrics::Phase;
-use crate::policy::{self, Proposal};
+use crate::policy::{self, Deployment};
 use crate::upstream::{self, Change, Changed, Outcome};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use flows::{Credentials, DeploymentType, FlowSet, Patch};
@@ -273,7 +273,7 @@ impl Deployments {
         let draft = Draft {
             base: &old.rev,
             kind,
-            asked: Proposal::new(&old.flows, &active.flows, &next.sent),
+            asked: Deployment::new(&old.flows, &active.flows, &next.sent),
             sent: &next.submitted,
         };
         self.four_eyes(draft, judged, by).await?;

@@ -9,7 +9,7 @@ use super::proposal_error::ProposalError;
 use super::{Authorized, Deployments, Error, name};
 use crate::audit::{Actor, Event};
 use crate::auth::Permissions;
-use crate::policy::{self, Proposal as Asked, Verdict, Violation, WRITE, Who};
+use crate::policy::{self, Deployment, Verdict, Violation, WRITE, Who};
 use crate::store::{Decision, NewProposal, Proposal, ProposalState};
 use flows::{Credentials, DeploymentType};
 use serde_json::json;
@@ -30,7 +30,7 @@ pub(super) struct Draft<'a> {
     /// Its deployment type.
     pub(super) kind: DeploymentType,
     /// The change, as the policy sees it.
-    pub(super) asked: Asked<'a>,
+    pub(super) asked: Deployment<'a>,
     /// Its credentials.
     pub(super) sent: &'a SentCredentials,
 }
@@ -106,12 +106,12 @@ impl Deployments {
     }
 
     /// Refuses a proposal whose user may not change this any more. Types that the runtime lacks were checked before.
-    fn proposer_may(&self, approval: &Approval, asked: &Asked<'_>) -> Result<(), Error> {
+    fn proposer_may(&self, approval: &Approval, asked: &Deployment<'_>) -> Result<(), Error> {
         let who = Who {
             user: &approval.proposal.user,
             permissions: &approval.judged,
         };
-        let asked = Asked {
+        let asked = Deployment {
             types: None,
             ..*asked
         };

@@ -35,7 +35,7 @@ use crate::audit::{Actor, Audit, Event, Unavailable};
 use crate::auth::{AuthWatch, Lapsed};
 use crate::config::Policy;
 use crate::metrics::{Metrics, Phase};
-use crate::policy::{self, Freeze, Proposal, Verdict};
+use crate::policy::{self, Deployment, Freeze, Verdict};
 use crate::store::{self, OUTSIDE_EDIT, Record, Revision, Store};
 use crate::upstream;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -271,7 +271,7 @@ impl Deployments {
         let draft = Draft {
             base: &before.rev,
             kind: policy::deployment_type(&judged, kind),
-            asked: Proposal::new(&before.flows, &active.flows, &next.sent),
+            asked: Deployment::new(&before.flows, &active.flows, &next.sent),
             sent: &next.submitted,
         };
         self.four_eyes(draft, &judged, &mut by).await?;

@@ -4,7 +4,7 @@ use super::approval::Approval;
 use super::{Active, Deployments, Error, Request};
 use crate::auth::{AuthWatch, Caller, Lapsed, Permissions};
 use crate::config::Policy;
-use crate::policy::{self, Freeze, Proposal, Verdict, Who};
+use crate::policy::{self, Deployment, Freeze, Verdict, Who};
 use flows::Submission;
 use smol_str::SmolStr;
 use std::collections::HashSet;
@@ -81,11 +81,11 @@ impl Deployments {
             None
         };
         let permissions = permissions(watch.caller());
-        let proposal = Proposal {
+        let asked = Deployment {
             types: types.as_deref(),
-            ..Proposal::new(&before.flows, &after.flows, sent)
+            ..Deployment::new(&before.flows, &after.flows, sent)
         };
-        let verdict = policy::verdict(&policy, who(watch.caller(), &permissions), &proposal);
+        let verdict = policy::verdict(&policy, who(watch.caller(), &permissions), &asked);
         let sight = before.sight(&permissions);
         self.allowed(verdict.naming_only(|id| !sight.hides(id)))
     }

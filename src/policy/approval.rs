@@ -4,7 +4,7 @@
 use super::changes::{Change, changes};
 use super::rights::{SHARED, fits};
 use super::shared::{Place, References, place};
-use super::{Proposal, Rule, Violation, Who, violation};
+use super::{Deployment, Rule, Violation, Who, violation};
 use crate::config::Policy;
 use flows::{FlowSet, Node};
 use smol_str::SmolStr;
@@ -23,12 +23,16 @@ pub fn approval_applies(policy: &Policy, who: Who<'_>) -> bool {
 }
 
 /// The changes that need the approval of another user; `None`: the caller may deploy.
-pub fn needs_approval(policy: &Policy, who: Who<'_>, proposal: &Proposal<'_>) -> Option<Violation> {
+pub fn needs_approval(
+    policy: &Policy,
+    who: Who<'_>,
+    deployment: &Deployment<'_>,
+) -> Option<Violation> {
     if !approval_applies(policy, who) {
         return None;
     }
-    let guarded = Guarded::new(&policy.approval.flows, proposal);
-    let changes = changes(proposal);
+    let guarded = Guarded::new(&policy.approval.flows, deployment);
+    let changes = changes(deployment);
     let shared = LazyCell::new(|| guarded.used());
     let uses = |id: &SmolStr| shared.iter().any(|used| used.contains(id));
     let concerned = changes.iter().filter(|change| guarded.has(change, uses));
@@ -55,16 +59,16 @@ pub(super) fn reload(policy: &Policy, who: Who<'_>) -> Option<Violation> {
 /// The flows whose changes need approval.
 struct Guarded<'a> {
     patterns: &'a [String],
-    proposal: &'a Proposal<'a>,
+    deployment: &'a Deployment<'a>,
     /// The flows that were asked for.
     known: RefCell<HashMap<SmolStr, bool>>,
 }
 
 impl<'a> Guarded<'a> {
-    fn new(patterns: &'a [String], proposal: &'a Proposal<'a>) -> Self {
+    fn new(patterns: &'a [String], deployment: &'a Deployment<'a>) -> Self {
         Self {
             patterns,
-            proposal,
+            deployment,
             known: RefCell::default(),
         }
     }
@@ -78,7 +82,7 @@ impl<'a> Guarded<'a> {
         if let Some(is) = self.known.borrow().get(id) {
             return *is;
         }
-        let is = [self.proposal.before, self.proposal.after]
+        let is = [self.deployment.before, self.deployment.after]
             .into_iter()
             .any(|flows| {
                 self.patterns
@@ -92,7 +96,7 @@ impl<'a> Guarded<'a> {
 
     /// The shared elements that guarded flows use, as they are and as they are to be.
     fn used(&self) -> [HashSet<&'a SmolStr>; 2] {
-        let Proposal { before, after, .. } = *self.proposal;
+        let Deployment { before, after, .. } = *self.deployment;
         [(before, after), (after, before)]
             .map(|(flows, other)| References::of(flows, other).used_by(|flow| self.is(flow)))
     }
@@ -105,13 +109,13 @@ impl<'a> Guarded<'a> {
             })
         };
         self.lists(EVERYTHING)
-            || on(change.before, self.proposal.before)
-            || on(change.after, self.proposal.after)
+            || on(change.before, self.deployment.before)
+            || on(change.after, self.deployment.after)
     }
 
     /// The guarded tabs that get another place among each other.
     fn moved(&self) -> Vec<&'a Arc<Node>> {
-        let Proposal { before, after, .. } = *self.proposal;
+        let Deployment { before, after, .. } = *self.deployment;
         let kept = |of: &'a FlowSet, in_other: &'a FlowSet| {
             let tabs = of.tabs().filter(|tab| in_other.get(&tab.id).is_some());
             tabs.filter(|tab| self.is(&tab.id))
@@ -158,8 +162,8 @@ mod tests {
         assert!(BEFORE.contains(from), "{from}");
         let (before, after) = (set(BEFORE), set(&BEFORE.replace(from, to)));
         let sent = HashSet::new();
-        let proposal = Proposal::new(&before, &after, &sent);
-        let found = needs_approval(&policy, who, &proposal);
+        let deployment = Deployment::new(&before, &after, &sent);
+        let found = needs_approval(&policy, who, &deployment);
         found.map_or_else(String::new, |found| found.nodes.join(" "))
     }
 

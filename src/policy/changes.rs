@@ -1,6 +1,6 @@
 //! The elements in which two flow sets differ, in whatever: unlike for restarts, a node that was moved differs.
 
-use super::Proposal;
+use super::Deployment;
 use flows::Node;
 use std::sync::Arc;
 
@@ -22,15 +22,15 @@ impl<'a> Change<'a> {
 
 /// Compares two flow sets; a node whose credentials are sent differs. Linear, and an unchanged element costs a look-up
 /// and a comparison of its text.
-pub(super) fn changes<'a>(proposal: &Proposal<'a>) -> Vec<Change<'a>> {
-    let (before, after) = (proposal.before, proposal.after);
+pub(super) fn changes<'a>(deployment: &Deployment<'a>) -> Vec<Change<'a>> {
+    let (before, after) = (deployment.before, deployment.after);
     let mut changes = Vec::new();
     let mut kept = 0;
     for node in after.nodes() {
         let was = before.get(&node.id);
         kept += usize::from(was.is_some());
         let same = was.is_some_and(|was| Arc::ptr_eq(was, node) || was.same_content(node));
-        if !same || proposal.sent.contains(&node.id) {
+        if !same || deployment.sent.contains(&node.id) {
             changes.push(Change {
                 before: was,
                 after: Some(node),

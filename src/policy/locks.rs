@@ -1,16 +1,16 @@
 //! Tabs, subflows and groups that are `locked` in the active flow set: neither they nor what is in them may differ.
 
 use super::changes::Change;
-use super::{Proposal, Rule, UNLOCK, Violation, violation};
+use super::{Deployment, Rule, UNLOCK, Violation, violation};
 use flows::{ElementKind, FlowSet, Node};
 use smol_str::SmolStr;
 use std::collections::HashSet;
 
-pub(super) fn check(proposal: &Proposal<'_>, changes: &[Change<'_>]) -> Option<Violation> {
+pub(super) fn check(deployment: &Deployment<'_>, changes: &[Change<'_>]) -> Option<Violation> {
     if changes.is_empty() {
         return None;
     }
-    let before = proposal.before.nodes();
+    let before = deployment.before.nodes();
     let locked: HashSet<&SmolStr> = before
         .iter()
         .filter(|node| is_locked(node))
@@ -25,10 +25,10 @@ pub(super) fn check(proposal: &Proposal<'_>, changes: &[Change<'_>]) -> Option<V
     let refused = changes.iter().filter(|change| {
         change
             .before
-            .is_some_and(|node| inside(node, proposal.before))
+            .is_some_and(|node| inside(node, deployment.before))
             || change
                 .after
-                .is_some_and(|node| inside(node, proposal.after))
+                .is_some_and(|node| inside(node, deployment.after))
     });
     let nodes: Vec<_> = refused.filter_map(Change::node).collect();
     let reason = format!(

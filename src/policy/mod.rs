@@ -47,7 +47,7 @@ pub struct Who<'a> {
 
 /// A deployment as it is asked for.
 #[derive(Clone, Copy)]
-pub struct Proposal<'a> {
+pub struct Deployment<'a> {
     /// The active flow set.
     pub before: &'a FlowSet,
     /// The flow set to be active.
@@ -58,7 +58,7 @@ pub struct Proposal<'a> {
     pub types: Option<&'a Types>,
 }
 
-impl<'a> Proposal<'a> {
+impl<'a> Deployment<'a> {
     /// For a runtime whose types are not known.
     pub fn new(before: &'a FlowSet, after: &'a FlowSet, sent: &'a HashSet<SmolStr>) -> Self {
         Self {
@@ -158,17 +158,17 @@ pub fn reload(policy: &Policy, who: Who<'_>) -> Verdict {
 }
 
 /// Compares a deployment with the rules.
-pub fn verdict(policy: &Policy, who: Who<'_>, proposal: &Proposal<'_>) -> Verdict {
+pub fn verdict(policy: &Policy, who: Who<'_>, deployment: &Deployment<'_>) -> Verdict {
     if !applies(policy, who) {
         return Verdict::default();
     }
-    let changes = changes(proposal);
-    let mut violations = sizes::check(policy, proposal);
-    violations.extend(types::check(policy, who, proposal, &changes));
+    let changes = changes(deployment);
+    let mut violations = sizes::check(policy, deployment);
+    violations.extend(types::check(policy, who, deployment, &changes));
     if !who.permissions.cover(UNLOCK) {
-        violations.extend(locks::check(proposal, &changes));
+        violations.extend(locks::check(deployment, &changes));
     }
-    violations.extend(rights::check(who, proposal, &changes));
+    violations.extend(rights::check(who, deployment, &changes));
     Verdict(violations)
 }
 

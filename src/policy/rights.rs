@@ -6,7 +6,7 @@
 
 use super::changes::Change;
 use super::shared::{Place, References, place};
-use super::{Proposal, Rule, Violation, Who, violation};
+use super::{Deployment, Rule, Violation, Who, violation};
 use crate::auth::{FLOWS_WRITE as WRITE, Permissions, glob};
 use flows::{DeploymentType, ElementKind, FlowSet, Node};
 use serde_json::Value as Json;
@@ -20,15 +20,15 @@ pub(super) const SHARED: &str = "shared";
 
 pub(super) fn check(
     who: Who<'_>,
-    proposal: &Proposal<'_>,
+    deployment: &Deployment<'_>,
     changes: &[Change<'_>],
 ) -> Vec<Violation> {
     if who.permissions.cover(WRITE) {
         return Vec::new();
     }
     let (before, after) = (
-        Rights::new(who.permissions, WRITE, proposal.before),
-        Rights::new(who.permissions, WRITE, proposal.after),
+        Rights::new(who.permissions, WRITE, deployment.before),
+        Rights::new(who.permissions, WRITE, deployment.after),
     );
     let held = |flow: &SmolStr| {
         let everywhere = before.holds_if_there(flow) && after.holds_if_there(flow);
@@ -36,7 +36,7 @@ pub(super) fn check(
     };
     // Of each flow set, the shared elements that held flows use, and those that others use.
     let uses = LazyCell::new(|| {
-        let sets = (proposal.before, proposal.after);
+        let sets = (deployment.before, deployment.after);
         [sets, (sets.1, sets.0)].map(|(flows, other)| {
             let references = References::of(flows, other);
             let others = references.used_by(|flow| !held(flow));

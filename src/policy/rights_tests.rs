@@ -19,13 +19,13 @@ fn refused(names: &[&str], (before, after): (&FlowSet, &FlowSet)) -> Vec<Vec<Smo
         user: "ann",
         permissions: &permissions,
     };
-    let proposal = Proposal {
+    let deployment = Deployment {
         before,
         after,
         sent: &HashSet::new(),
         types: None,
     };
-    let violations = verdict(&Policy::default(), who, &proposal).0;
+    let violations = verdict(&Policy::default(), who, &deployment).0;
     let flows = violations.into_iter().filter(|v| v.rule == Rule::Flows);
     flows.map(|violation| violation.nodes).collect()
 }

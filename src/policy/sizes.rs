@@ -1,10 +1,10 @@
 //! `max_nodes`, `max_bytes`: the size of a flow set. One that is too large already may shrink.
 
-use super::{Proposal, Rule, Violation};
+use super::{Deployment, Rule, Violation};
 use crate::config::Policy;
 
-pub(super) fn check(policy: &Policy, proposal: &Proposal<'_>) -> Vec<Violation> {
-    let (before, after) = (proposal.before, proposal.after);
+pub(super) fn check(policy: &Policy, deployment: &Deployment<'_>) -> Vec<Violation> {
+    let (before, after) = (deployment.before, deployment.after);
     let nodes = |max| {
         let (is, was) = (after.nodes().len(), before.nodes().len());
         let sentence = format!("the flows have {is} elements, and at most {max} are allowed");

@@ -18,13 +18,13 @@ fn judge(policy: &Policy, permissions: &Permissions, before: &str, after: &str) 
         permissions,
     };
     let types = |kind: &str| ["inject", "exec", "debug"].contains(&kind);
-    let proposal = Proposal {
+    let deployment = Deployment {
         before: &set(before),
         after: &set(after),
         sent: &HashSet::new(),
         types: Some(&types),
     };
-    verdict(policy, who, &proposal)
+    verdict(policy, who, &deployment)
 }
 
 /// The rule and the ids of each violation, by a caller with these permissions.
@@ -121,13 +121,13 @@ fn credentials_that_are_sent_change_their_node() {
         user: "ann",
         permissions: &permissions,
     };
-    let proposal = Proposal {
+    let deployment = Deployment {
         before: &nodes,
         after: &nodes,
         sent: &HashSet::from(["e".into()]),
         types: None,
     };
-    assert_eq!(verdict(&policy, who, &proposal).0.len(), 1);
+    assert_eq!(verdict(&policy, who, &deployment).0.len(), 1);
 }
 
 #[test]

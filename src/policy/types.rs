@@ -1,7 +1,7 @@
 //! `require_types`, `forbid_types`, `restrict_types`: the types of the nodes that are added or changed.
 
 use super::changes::Change;
-use super::{Proposal, Rule, Violation, Who, violation};
+use super::{Deployment, Rule, Violation, Who, violation};
 use crate::config::Policy;
 use flows::{Node, type_is_known};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(super) fn check(
     policy: &Policy,
     who: Who<'_>,
-    proposal: &Proposal<'_>,
+    deployment: &Deployment<'_>,
     changes: &[Change<'_>],
 ) -> Vec<Violation> {
     let all = |is: &dyn Fn(&Node) -> bool| -> Vec<&Arc<Node>> {
@@ -19,10 +19,10 @@ pub(super) fn check(
     let lists = |list: &[String], node: &Node| list.iter().any(|kind| *kind == node.kind);
     let permitted = |kind: &str| who.permissions.cover(&format!("node-types:{kind}"));
 
-    let missing = proposal.types.filter(|_| policy.require_types);
+    let missing = deployment.types.filter(|_| policy.require_types);
     let missing = missing.map(|types| {
         let reason = "the runtime does not have the types of these nodes";
-        let nodes = all(&|node| !type_is_known(node, proposal.after, types));
+        let nodes = all(&|node| !type_is_known(node, deployment.after, types));
         violation(Rule::MissingTypes, &nodes, reason)
     });
     let forbidden = all(&|node| lists(&policy.forbid_types, node));
