@@ -21,15 +21,15 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The least messages by which errors are judged. Our choice: one error is no rate.
 const MIN_MESSAGES: f64 = 10.0;
 
-/// A deployment that users made.
+/// A deployment that users made, and that is to be watched.
 #[derive(Debug)]
 pub struct Change {
     /// What was active before it; of an upstream without credentials.
     pub before: Arc<Active>,
     /// Its revision.
     pub rev: String,
-    /// How its flows are to be watched; `None`: they are not.
-    pub health: Option<Health>,
+    /// How its flows are to be watched.
+    pub health: Health,
 }
 
 /// The counts by which the engine is judged.
@@ -71,18 +71,21 @@ impl Counts {
 }
 
 impl Deployments {
-    /// Tells of each deployment that users have made.
+    /// Tells of each deployment that users have made; `None`: it is not watched.
     pub fn changes(&self) -> watch::Receiver<Option<Arc<Change>>> {
         self.changes.subscribe()
     }
 
+    /// What was active before is kept only if the deployment is watched.
     pub(super) fn tell_change(&self, before: Arc<Active>, rev: &str) {
-        let change = Change {
-            before,
-            rev: rev.to_owned(),
-            health: self.health(),
-        };
-        self.changes.send_replace(Some(Arc::new(change)));
+        let change = self.health().map(|health| {
+            Arc::new(Change {
+                before,
+                rev: rev.to_owned(),
+                health,
+            })
+        });
+        self.changes.send_replace(change);
     }
 
     /// The same of a deployment to an upstream, which is asked for its revision if its answer has not named it.

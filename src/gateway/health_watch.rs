@@ -36,14 +36,11 @@ pub(super) async fn watch(backend: Weak<Backend>, clock: fn() -> Duration) {
     let mut healthy: Option<Arc<Active>> = None;
     while changes.changed().await.is_ok() {
         let Some(change) = changes.borrow_and_update().clone() else {
-            continue;
-        };
-        let Some(health) = &change.health else {
             healthy = None;
             continue;
         };
         let known = Arc::clone(healthy.get_or_insert_with(|| Arc::clone(&change.before)));
-        match observe(&backend, health, &mut changes).await {
+        match observe(&backend, &change.health, &mut changes).await {
             // The change stays marked as new, so the loop goes on at once.
             End::Replaced => {}
             End::Healthy => healthy = None,
