@@ -5,7 +5,9 @@ use super::{Active, Error, Request};
 use crate::auth::Permissions;
 use crate::policy::{self, Sight};
 use crate::store::{self, Store};
-use flows::{Credentials, FlowSet, Submission, add_flow, remove_flow, replace_flow};
+use flows::{
+    Credentials, DeploymentType, FlowSet, Submission, add_flow, remove_flow, replace_flow,
+};
 use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,6 +23,17 @@ pub(super) struct Next {
     pub(super) submitted: SentCredentials,
     /// The id of the flow added or replaced, for `/flow`.
     pub(super) flow: Option<String>,
+}
+
+impl Request {
+    /// The deployment type; a single flow is a `flows` deployment (docs/reference/node-red-engine.md §1.2).
+    pub(super) fn kind(&self) -> DeploymentType {
+        match self {
+            Self::Flows { kind, .. } => *kind,
+            Self::Reload => DeploymentType::Reload,
+            Self::AddFlow(_) | Self::ReplaceFlow(..) | Self::RemoveFlow(_) => DeploymentType::Flows,
+        }
+    }
 }
 
 /// Makes it: read again from storage, or of what was sent and of what was active before.

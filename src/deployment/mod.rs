@@ -446,17 +446,6 @@ impl Deployments {
     }
 }
 
-impl Request {
-    /// The deployment type; a single flow is a `flows` deployment (docs/reference/node-red-engine.md §1.2).
-    fn kind(&self) -> DeploymentType {
-        match self {
-            Self::Flows { kind, .. } => *kind,
-            Self::Reload => DeploymentType::Reload,
-            Self::AddFlow(_) | Self::ReplaceFlow(..) | Self::RemoveFlow(_) => DeploymentType::Flows,
-        }
-    }
-}
-
 impl Active {
     /// Under the revision it has, or a fresh one.
     fn new(flows: FlowSet, credentials: Credentials, rev: Option<String>) -> Self {
