@@ -99,7 +99,7 @@ impl Connect {
 
     /// Speaks HTTP over a stream that has just been connected.
     pub(super) fn speak(&self, stream: impl Stream + 'static) -> Box<Connection> {
-        Box::new(Connection::new(stream, &self.metrics))
+        Box::new(Connection::new(stream, Some(&self.metrics)))
     }
 }
 

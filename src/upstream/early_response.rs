@@ -5,6 +5,7 @@ use super::Inner;
 use super::http1::{self, Connection};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
+use limits::conn_limit::Permit;
 use std::future::{pending, poll_fn};
 use std::io;
 use std::sync::Arc;
@@ -27,12 +28,19 @@ pub(super) struct EarlyResponse {
 }
 
 impl EarlyResponse {
-    /// Starts the task, which ends with the request and the response, or when this is dropped before the response has
-    /// ended.
-    pub(super) fn start(connection: Box<Connection>, inner: Arc<Inner>) -> Self {
+    /// Starts the task, which holds the place in flight. It ends with the request and the response, or when this is
+    /// dropped before the response has ended.
+    pub(super) fn start(
+        connection: Box<Connection>,
+        inner: Arc<Inner>,
+        permit: Option<Permit>,
+    ) -> Self {
         let (sender, pieces) = mpsc::channel(1);
         let left = connection.size_hint().exact();
-        tokio::spawn(drive(connection, sender, inner));
+        tokio::spawn(async move {
+            drive(connection, sender, inner).await;
+            drop(permit);
+        });
         Self { pieces, left }
     }
 

@@ -1,20 +1,18 @@
 //! A client of another flowgate, for the commands that use one: one request on each connection.
 
 use super::connect::{authorities, client_tls, system_authorities};
+use super::http1::Connection;
+use super::request_body::Outgoing;
 use bytes::Bytes;
 use crypto::Secret;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use serde_json::Value as Json;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -103,11 +101,11 @@ impl GatewayClient {
         let request = self.request(method, path, message, body)?;
         let failed = |error: String| format!("{}: {error}", self.url);
         let answered = timeout(TIMEOUT, self.exchange(request)).await;
-        let (status, body) = answered
+        let response = answered
             .map_err(|_| failed("no response in time".to_owned()))?
             .map_err(failed)?;
-        let body: Json = serde_json::from_slice(&body).unwrap_or_default();
-        match (status, body["message"].as_str()) {
+        let body: Json = serde_json::from_slice(response.body()).unwrap_or_default();
+        match (response.status(), body["message"].as_str()) {
             (status, _) if status.is_success() => Ok(body),
             (StatusCode::UNAUTHORIZED, _) => Err(failed(
                 "the token is not accepted, or lacks a permission".to_owned(),
@@ -123,7 +121,7 @@ impl GatewayClient {
         path: &str,
         message: Option<&str>,
         body: Bytes,
-    ) -> Result<Request<Full<Bytes>>, String> {
+    ) -> Result<Request<Outgoing>, String> {
         let root = self.url.path().trim_end_matches('/');
         let authority = self
             .url
@@ -144,42 +142,23 @@ impl GatewayClient {
         if let Some(message) = message {
             request = request.header("flowgate-message", message.as_bytes());
         }
-        let request = request.body(Full::new(body));
+        let request = request.body(Outgoing::Whole(body));
         request.map_err(|error| format!("the request cannot be sent: {error}"))
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), String> {
+    async fn exchange(&self, request: Request<Outgoing>) -> Result<Response<Bytes>, String> {
         let tcp = TcpStream::connect((self.host.as_str(), self.port)).await;
         let tcp = tcp.map_err(|error| error.to_string())?;
-        let response = match &self.tls {
-            None => send(tcp, request).await,
+        let connection = match &self.tls {
+            None => Connection::new(tcp, None),
             Some((tls, name)) => {
                 let stream = tls.connect(name.clone(), tcp).await;
-                send(stream.map_err(|error| error.to_string())?, request).await
+                Connection::new(stream.map_err(|error| error.to_string())?, None)
             }
-        }?;
-        let (parts, body) = response.into_parts();
-        let body = Limited::new(body, LIMIT).collect().await;
-        let body = body.map_err(|error| error.to_string())?;
-        Ok((parts.status, body.to_bytes()))
+        };
+        let response = connection.exchange(request, LIMIT).await;
+        response.map_err(|error| error.to_string())
     }
-}
-
-/// Sends the only request of a connection; a task of this thread drives it.
-async fn send<S>(
-    stream: S,
-    request: Request<Full<Bytes>>,
-) -> Result<Response<hyper::body::Incoming>, String>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| error.to_string())?;
-    // The response has the error.
-    tokio::spawn(async move { drop(connection.await) });
-    let response = sender.send_request(request).await;
-    response.map_err(|error| error.to_string())
 }
 
 fn is_loopback(host: &str) -> bool {

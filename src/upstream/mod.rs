@@ -289,6 +289,7 @@ impl From<http1::Error> for Error {
             http1::Error::Closed(error) => Self::Closed(error),
             http1::Error::Invalid(error) => Self::InvalidResponse(error),
             http1::Error::Request(refusal) => Self::Request(refusal),
+            http1::Error::TooLarge => Self::Unexpected("it is too large"),
         }
     }
 }

@@ -1,19 +1,23 @@
 //! One GET of a health check's URL: a connection of its own, no redirects, the status only.
 
-use bytes::Bytes;
-use http_body_util::Empty;
-use hyper::client::conn::http1;
+use super::connect::{client_tls, system_authorities};
+use super::http1::{Connection, Stream};
+use super::request_body::Outgoing;
 use hyper::header::{HOST, HeaderValue, USER_AGENT};
 use hyper::{Request, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
-use rustls::crypto::aws_lc_rs;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use std::future::poll_fn;
 use std::io;
-use std::sync::Arc;
-use tokio::io::{AsyncRead, AsyncWrite};
+use std::sync::{Arc, LazyLock};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+
+/// Trusts the authorities of the system, as they are when it is first used.
+static TLS: LazyLock<Result<Arc<ClientConfig>, String>> = LazyLock::new(|| {
+    let config = system_authorities().and_then(|roots| client_tls(roots, None));
+    config.map(Arc::new).map_err(|error| error.to_string())
+});
 
 /// The status of the answer. The certificate of an `https` URL must be of an authority that the system trusts.
 pub async fn probe(url: &Uri) -> io::Result<StatusCode> {
@@ -27,43 +31,25 @@ pub async fn probe(url: &Uri) -> io::Result<StatusCode> {
         return get(tcp, url).await;
     }
     let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
-    let tls = TlsConnector::from(Arc::new(trusting_the_system()?));
+    let config = TLS
+        .as_ref()
+        .map_err(|error| io::Error::other(error.as_str()))?;
+    let tls = TlsConnector::from(Arc::clone(config));
     get(tls.connect(name, tcp).await?, url).await
 }
 
-async fn get<S>(stream: S, url: &Uri) -> io::Result<StatusCode>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    let handshake = http1::handshake::<_, Empty<Bytes>>(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(io::Error::other)?;
+async fn get(stream: impl Stream + 'static, url: &Uri) -> io::Result<StatusCode> {
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     let host = url.authority().map_or("", |authority| authority.as_str());
     let request = Request::get(path)
         .header(HOST, host)
         .header(USER_AGENT, HeaderValue::from_static("flowgate"))
-        .body(Empty::new())
+        .body(Outgoing::empty())
         .map_err(io::Error::other)?;
-    // The connection ends with the probe: it is polled here only.
-    let answered = async {
-        let response = sender.send_request(request).await;
-        response.map(|response| response.status())
-    };
-    tokio::select! {
-        status = answered => status.map_err(io::Error::other),
-        closed = connection => Err(match closed {
-            Ok(()) => io::ErrorKind::UnexpectedEof.into(),
-            Err(error) => io::Error::other(error),
-        }),
-    }
-}
-
-fn trusting_the_system() -> io::Result<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+    let mut connection = Connection::new(stream, None);
+    connection.begin(request);
+    let response = poll_fn(|cx| connection.poll_head(cx)).await;
+    response
+        .map(|response| response.status())
+        .map_err(io::Error::other)
 }

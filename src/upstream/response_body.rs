@@ -54,19 +54,22 @@ pub enum Cut {
 /// A request in flight at the upstream, until dropped.
 pub(super) struct InFlight {
     inner: Arc<Inner>,
-    _permit: Permit,
+    /// `None`: the task has it that sends the rest of the request.
+    permit: Option<Permit>,
 }
 
 impl ResponseBody {
     pub(super) fn new(
         mut connection: Box<Connection>,
         idle: Option<Duration>,
-        in_flight: InFlight,
+        mut in_flight: InFlight,
     ) -> Self {
         let source = if connection.is_sending() {
+            let inner = Arc::clone(&in_flight.inner);
             Source::Early(EarlyResponse::start(
                 connection,
-                Arc::clone(&in_flight.inner),
+                inner,
+                in_flight.permit.take(),
             ))
         } else if let Some(received) = connection.take_whole() {
             in_flight.inner.keep(connection);
@@ -242,7 +245,7 @@ impl InFlight {
         inner.metrics.in_flight(true);
         Ok(Self {
             inner: Arc::clone(inner),
-            _permit: permit,
+            permit: Some(permit),
         })
     }
 }

@@ -75,7 +75,7 @@ async fn ours(
     method: &Method,
     pieces: Pieces,
 ) -> Result<Read, Error> {
-    let mut connection = Connection::new(pieces, metrics);
+    let mut connection = Connection::new(pieces, Some(metrics));
     let mut request = Request::new(Outgoing::empty());
     request.method_mut().clone_from(method);
     connection.begin(request);

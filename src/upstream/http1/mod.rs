@@ -23,6 +23,7 @@ use hyper::{Request, Response};
 use request_writer::RequestWriter;
 use response_head::HeadReader;
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -58,7 +59,7 @@ pub(super) struct Connection {
     keeps_alive: bool,
     /// For one response after the other: to postpone a timer costs far less than to make one for each.
     timer: Pin<Box<Sleep>>,
-    _open: Open,
+    _open: Option<Open>,
 }
 
 /// Counts a connection until dropped.
@@ -76,6 +77,9 @@ pub enum Error {
     /// The body of the request was refused on the way.
     #[error(transparent)]
     Request(#[from] Refusal),
+    /// The response is larger than was asked for.
+    #[error("the response is too large")]
+    TooLarge,
 }
 
 /// The flaw of a response.
@@ -102,8 +106,11 @@ pub enum InvalidResponse {
 }
 
 impl Connection {
-    /// Over a stream that has just been connected.
-    pub(super) fn new(stream: impl Stream + 'static, metrics: &Arc<metrics::Upstream>) -> Self {
+    /// Over a stream that has just been connected; those of an upstream are counted.
+    pub(super) fn new(
+        stream: impl Stream + 'static,
+        metrics: Option<&Arc<metrics::Upstream>>,
+    ) -> Self {
         Self {
             stream: Box::new(stream),
             writer: RequestWriter::default(),
@@ -113,7 +120,7 @@ impl Connection {
             room: LEAST_READ,
             keeps_alive: true,
             timer: Box::pin(sleep(Duration::ZERO)),
-            _open: Open::new(metrics),
+            _open: metrics.map(Open::new),
         }
     }
 
@@ -205,6 +212,33 @@ impl Connection {
     pub(super) fn size_hint(&self) -> SizeHint {
         let left = self.content.left();
         left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+
+    /// Sends the only request of the connection, and reads its response of at most `limit` bytes.
+    pub(super) async fn exchange(
+        mut self,
+        request: Request<Outgoing>,
+        limit: usize,
+    ) -> Result<Response<Bytes>, Error> {
+        self.begin(request);
+        let response = poll_fn(|cx| self.poll_head(cx)).await?;
+        let mut body = BytesMut::new();
+        loop {
+            let frame = poll_fn(|cx| {
+                if let Poll::Ready(Err(refusal)) = self.poll_send(cx) {
+                    return Poll::Ready(Some(Err(refusal.into())));
+                }
+                self.poll_frame(cx)
+            });
+            let Some(frame) = frame.await.transpose()? else {
+                return Ok(response.map(|()| body.freeze()));
+            };
+            let data = frame.into_data().unwrap_or_default();
+            if body.len() + data.len() > limit {
+                return Err(Error::TooLarge);
+            }
+            body.extend_from_slice(&data);
+        }
     }
 
     /// Discards what has been received of the rest. True: another request can follow, because all of this one has been
