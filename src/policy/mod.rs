@@ -210,8 +210,4 @@ fn named(node: &Node) -> String {
 }
 
 #[cfg(test)]
-mod rights_tests;
-#[cfg(test)]
-mod sight_tests;
-#[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //! does not see is shown or changed.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::*;
+use crate::policy::*;
 use flows::{FlowError, flow_json};
 use proptest::collection::vec;
 use proptest::prelude::*;

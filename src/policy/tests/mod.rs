@@ -1,6 +1,9 @@
 //! The rules over pairs of flow sets.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod rights;
+mod sight;
+
 use super::*;
 use std::iter::once;
 

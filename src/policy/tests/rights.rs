@@ -2,7 +2,7 @@
 //! what the user holds.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::*;
+use crate::policy::*;
 use flows::DeploymentType;
 use proptest::collection::btree_set;
 use proptest::option;
