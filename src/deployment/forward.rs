@@ -5,8 +5,7 @@ use super::four_eyes::Draft;
 use super::outcome;
 use super::permit::{permissions, still_permitted};
 use super::phases::Phases;
-use super::upstream_body::ChangedFlows;
-use super::upstream_history::{Found, unread};
+use super::upstream_history::{ChangedFlows, Found, unread};
 use super::{Active, Authorized, Deployments, Error, Request, Runtime, StartContext, name};
 use crate::audit::Event;
 use crate::auth::{AuthWatch, Lapsed, Permissions};
@@ -102,38 +101,27 @@ impl Deployments {
 
         // revision: the upstream's own, asked for anew, because others may have deployed there
         let rev = forward.purpose.rev().map(str::to_owned);
-        if let Purpose::Flows(Request::Flows { submission, .. }) = &forward.purpose {
-            self.permit_rev(submission, by.watch)?;
-        }
         let judged = permissions(by.watch.caller());
-        let found = self.found(&forward.purpose, by.watch).await?;
-        if let Some(found) = &found {
-            let noticed = (&mut *known, found);
-            self.notice_outside_edit(upstream, noticed, by.actor, by.now)
-                .await;
-            self.compare(rev.as_deref(), &found.rev)?;
-        }
         forward.still_fits(&judged)?;
+        let old = self.base(&forward.purpose, &mut known, &mut by).await?;
 
         // policy
         let (begin, done, mut facts) = forward.purpose.account(kind);
-        let old = found.and_then(|found| found.active);
         let changes_flows = matches!(forward.purpose, Purpose::Flows(_));
         let (change, flows) = self
             .permitted(forward, old.clone(), &judged, &mut by)
             .await?;
+        outcome::said(&mut facts, &by);
         if let Some(flows) = &flows {
             outcome::counts(&mut facts, &flows.counts);
         }
         phases.end(Phase::Plan);
 
         // account: recorded before it happens; if that fails the change is refused, as `audit.on_failure` requires
-        outcome::said(&mut facts, &by);
         facts["upstream"] = upstream.name().into();
         facts["before"] = json!(rev.as_ref().or(known.as_ref()));
-        self.audit
-            .durable(begin, by.actor, by.now, facts.clone())
-            .await?;
+        let recorded = self.audit.durable(begin, by.actor, by.now, facts.clone());
+        recorded.await?;
 
         // send: until the upstream answers, the active revision is unknown
         still_permitted(&judged, by.watch, by.approval)?;
@@ -147,15 +135,48 @@ impl Deployments {
             facts["rev"] = json!(rev);
             // It has happened: its beginning is recorded, and a failure to record its end is logged.
             let _ = self.audit.durable(done, by.actor, by.now, facts).await;
-            self.close_approved(rev.as_deref().unwrap_or_default(), &by)
-                .await;
-            if changes_flows {
-                let change = (kind, rev.clone(), flows);
-                *known = self.keep_change(upstream, change, &by).await;
-            }
-            self.tell_change_there(old, rev.as_deref(), upstream).await;
+            let change = changes_flows.then_some((kind, flows));
+            *known = self.follow_up(old, rev.clone(), change, &by).await;
         }
         Ok(Forwarded { changed, flow })
+    }
+
+    /// The flow set that is to be changed, if it is known; an error: it is another one than the change names.
+    async fn base(
+        &self,
+        purpose: &Purpose,
+        known: &mut Option<String>,
+        by: &mut Authorized<'_>,
+    ) -> Result<Option<Arc<Active>>, Error> {
+        if let Purpose::Flows(Request::Flows { submission, .. }) = purpose {
+            self.permit_rev(submission, by.watch)?;
+        }
+        let Some(found) = self.found(purpose, by.watch).await? else {
+            return Ok(None);
+        };
+        self.notice_outside_edit((known, &found), by.actor, by.now)
+            .await;
+        self.compare(purpose.rev(), &found.rev)?;
+        Ok(found.active)
+    }
+
+    /// What follows a change that has happened: its proposal is closed, the history has it, and its flows are watched.
+    /// Answers the revision, if it is known.
+    async fn follow_up(
+        &self,
+        before: Option<Arc<Active>>,
+        rev: Option<String>,
+        change: Option<(&str, Option<ChangedFlows>)>,
+        by: &Authorized<'_>,
+    ) -> Option<String> {
+        self.close_approved(rev.as_deref().unwrap_or_default(), by)
+            .await;
+        let rev = match change {
+            Some((kind, flows)) => self.keep_change((kind, rev, flows), by).await,
+            None => rev,
+        };
+        self.tell_change_there(before, rev.as_deref()).await;
+        rev
     }
 
     /// The flow set that the upstream has now, if the revision, the policy or the history needs it. The history alone

@@ -7,7 +7,7 @@ use super::engine_health::endpoint;
 use super::{Active, Deployments, Error, Runtime};
 use crate::audit::{Actor, Event};
 use crate::config::Health;
-use crate::upstream::{Outcome, Upstream, probe};
+use crate::upstream::{Outcome, probe};
 use flows::{Credentials, FlowSet, Submission};
 use serde_json::json;
 use std::sync::Arc;
@@ -89,13 +89,9 @@ impl Deployments {
     }
 
     /// The same of a deployment to an upstream, which is asked for its revision if its answer has not named it.
-    pub(super) async fn tell_change_there(
-        &self,
-        before: Option<Arc<Active>>,
-        rev: Option<&str>,
-        upstream: &Upstream,
-    ) {
-        let Some(before) = before.filter(|_| self.health().is_some()) else {
+    pub(super) async fn tell_change_there(&self, before: Option<Arc<Active>>, rev: Option<&str>) {
+        let before = before.filter(|_| self.health().is_some());
+        let Some((upstream, before)) = self.runtime.upstream().zip(before) else {
             return;
         };
         let asked = match rev {

@@ -18,7 +18,6 @@ mod proposal_error;
 mod proposals;
 mod restore;
 mod runtime;
-mod upstream_body;
 mod upstream_history;
 
 pub use approval::Approval;

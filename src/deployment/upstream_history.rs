@@ -3,13 +3,15 @@
 //! A failure of the history fails no deployment: it is logged, and the change is found as an outside edit with the next
 //! one.
 
-use super::upstream_body::ChangedFlows;
+use super::four_eyes::SentCredentials;
 use super::{Active, Authorized, Deployments, entry};
 use crate::audit::{Actor, Event};
 use crate::store::{self, FALLBACK, OUTSIDE_EDIT, Revision, UpstreamRecord};
 use crate::upstream::{self, Upstream};
 use bytes::Bytes;
+use flows::{Counts, FlowSet, submission_json};
 use serde_json::json;
+use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -18,6 +20,29 @@ pub(super) struct Found {
     pub(super) rev: String,
     /// `None`: it cannot be read.
     pub(super) active: Option<Arc<Active>>,
+}
+
+/// The flow set that a change leads to at the upstream.
+pub(super) struct ChangedFlows {
+    pub(super) flows: Arc<FlowSet>,
+    /// How much of it the change changes.
+    pub(super) counts: Counts,
+    /// The nodes whose credentials were sent.
+    pub(super) sent: HashSet<SmolStr>,
+    /// The credentials that were sent: inside nodes, which are merged, and beside the flows.
+    pub(super) submitted: SentCredentials,
+    /// Whether the upstream takes it over as it is, without ids of its own.
+    pub(super) is_exact: bool,
+    /// The id of a flow that was added.
+    pub(super) flow: Option<String>,
+}
+
+impl ChangedFlows {
+    /// The whole as the body of a deployment, for the upstream's revision `rev`.
+    pub(super) fn as_body(&self, rev: &str) -> Bytes {
+        let SentCredentials { merged, replacing } = &self.submitted;
+        submission_json(&self.flows, (merged, replacing), Some(rev)).into()
+    }
 }
 
 impl Deployments {
@@ -29,11 +54,13 @@ impl Deployments {
     /// Records that others have deployed there since the last change of ours, after which it had `known`.
     pub(super) async fn notice_outside_edit(
         &self,
-        upstream: &Upstream,
         (known, found): (&mut Option<String>, &Found),
         actor: &Actor,
         now: u64,
     ) {
+        let Some(upstream) = self.runtime.upstream() else {
+            return;
+        };
         let newest = self.newest_kept(upstream).await;
         let before = known.replace(found.rev.clone()).or_else(|| newest.clone());
         if before.is_some_and(|before| before != found.rev) {
@@ -77,13 +104,13 @@ impl Deployments {
     /// tell revision and flow set of `POST /flows`; else both are read there.
     pub(super) async fn keep_change(
         &self,
-        upstream: &Upstream,
         (kind, rev, changed): (&str, Option<String>, Option<ChangedFlows>),
         by: &Authorized<'_>,
     ) -> Option<String> {
-        if !self.store.keeps_upstreams() {
+        let upstream = self.runtime.upstream();
+        let Some(upstream) = upstream.filter(|_| self.store.keeps_upstreams()) else {
             return rev;
-        }
+        };
         let (rev, flows, sent) = match (rev, changed) {
             (Some(rev), Some(changed)) if changed.is_exact => (rev, changed.flows, changed.sent),
             (rev, changed) => {

@@ -49,7 +49,8 @@ pub(super) async fn watch(backend: Weak<Backend>, clock: fn() -> Duration) {
                 let Some(backend) = backend.upgrade() else {
                     return;
                 };
-                fall_back(&backend, &change, &known, &reason, clock().as_secs()).await;
+                let flows = (change.rev.as_str(), &*known);
+                fall_back(&backend, flows, &reason, clock().as_secs()).await;
             }
             End::Gone => return,
         }
@@ -102,10 +103,10 @@ async fn replaced(changes: &mut Receiver<Option<Arc<Change>>>) -> bool {
     is_there
 }
 
-async fn fall_back(backend: &Backend, change: &Change, known: &Active, reason: &str, now: u64) {
+async fn fall_back(backend: &Backend, (bad, known): (&str, &Active), reason: &str, now: u64) {
     let deployments = &backend.deployments;
     let mount = &backend.mount.name;
-    match deployments.fall_back(&change.rev, known, reason, now).await {
+    match deployments.fall_back(bad, known, reason, now).await {
         Ok(Some(_)) => {}
         Ok(None) => {
             tracing::warn!(

@@ -1,13 +1,13 @@
 //! `POST /gateway/check`: the dry run of `POST /flows`, with the same body and headers.
 
-use super::dialect::{self, Version};
+use super::dialect;
 use super::error::Error;
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use crate::deployment::Checked;
 use crate::policy::WRITE;
-use flows::{DeploymentType, Finding, FlowSet, Stop, Submission};
+use flows::{DeploymentType, Finding, FlowSet, Stop};
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -23,16 +23,10 @@ pub(super) async fn check(ctx: &mut RequestContext<'_>) -> Result<Response<Body>
     let backend = Arc::clone(ctx.backend);
     let (mut watch, now) = (ctx.detached_watch(), ctx.now);
     // Where deployments run: a worker never stalls on a large flow set.
-    let parse = move || match version {
-        Version::V1 => Submission::v1(&FlowSet::default(), &body),
-        Version::V2 => Submission::v2(&FlowSet::default(), &body),
-    };
     let task = async move {
+        let submission = version.submission(&FlowSet::default(), &body)?;
         let deployments = &backend.deployments;
-        match parse() {
-            Ok(submission) => deployments.dry_run(submission, kind, &mut watch, now).await,
-            Err(malformed) => Err(malformed.into()),
-        }
+        deployments.dry_run(submission, kind, &mut watch, now).await
     };
     let checked = ctx.control(task).await??;
     let caller = ctx.caller.as_ref();

@@ -4,7 +4,7 @@
 //! Looked at only after the caller is authorized.
 
 use super::error::Error;
-use flows::DeploymentType;
+use flows::{DeploymentType, FlowSet, Malformed, Submission};
 use hyper::HeaderMap;
 
 /// The API version of a request.
@@ -14,6 +14,24 @@ pub(super) enum Version {
     V1,
     /// A flow set comes with its revision.
     V2,
+}
+
+impl Version {
+    /// Its number, for metrics.
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::V1 => 1,
+            Self::V2 => 2,
+        }
+    }
+
+    /// Parses the body of a deployment; elements that are as in `active` are shared with it.
+    pub(super) fn submission(self, active: &FlowSet, body: &[u8]) -> Result<Submission, Malformed> {
+        match self {
+            Self::V1 => Submission::v1(active, body),
+            Self::V2 => Submission::v2(active, body),
+        }
+    }
 }
 
 /// The version asked for; `v1` unless named.

@@ -11,14 +11,15 @@ use super::message::message;
 use super::needs_approval;
 use super::path::Path;
 use super::request_context::RequestContext;
+use super::requester::Requester;
 use super::response;
 use super::response_body::Body;
 use super::visible_flows::{flow, flow_set, state};
 use crate::allocator;
 use crate::audit::Event;
-use crate::deployment::{self, Approval, Authorized, Deployed, Request, name};
+use crate::deployment::{self, Approval, Deployed, Request, name};
 use crate::metrics::{self, Phase, Target};
-use flows::{DeploymentType, Submission};
+use flows::DeploymentType;
 use hyper::{Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
@@ -48,14 +49,8 @@ pub(super) async fn deploy(ctx: &mut RequestContext<'_>) -> Answer {
         let backend = Arc::clone(ctx.backend);
         let parse = move || {
             let before = backend.deployments.active();
-            let submission = match version {
-                Version::V1 => Submission::v1(&before.flows, &body),
-                Version::V2 => Submission::v2(&before.flows, &body),
-            };
-            Ok(Request::Flows {
-                submission: submission?,
-                kind,
-            })
+            let submission = version.submission(&before.flows, &body)?;
+            Ok(Request::Flows { submission, kind })
         };
         run(ctx, version, kind, (message, None), parse).await?
     };
@@ -103,47 +98,33 @@ pub(super) async fn run(
     ctx: &RequestContext<'_>,
     version: Version,
     kind: DeploymentType,
-    (message, approval): (String, Option<Approval>),
+    said: (String, Option<Approval>),
     parse: impl FnOnce() -> Result<Request, deployment::Error> + Send + 'static,
 ) -> Result<Deployed, Error> {
     let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
-    let (actor, now, audit) = (ctx.actor(), ctx.now, ctx.gateway.audit.clone());
-    let mut watch = ctx.detached_watch();
+    let audit = ctx.gateway.audit.clone();
+    let mut requester = Requester::of(ctx, said);
     let task = async move {
         let started = Instant::now();
         let parsed = parse();
         metrics.phase(name(kind), Phase::Parse, started.elapsed());
         let result = match parsed {
             Ok(request) => {
-                let by = Authorized {
-                    actor: &actor,
-                    watch: &mut watch,
-                    now,
-                    message: &message,
-                    approval: approval.as_ref(),
-                };
                 let deployments = &backend.deployments;
+                let by = requester.authorized();
                 deployments.deploy(request, by, Instant::now).await
             }
             Err(error) => Err(error),
         };
-        let api = match version {
-            Version::V1 => 1,
-            Version::V2 => 2,
-        };
-        metrics.deployment(
-            name(kind),
-            api,
-            result
-                .as_ref()
-                .map_or_else(deployment::failed, |_| metrics::Deployed::Success),
-            Target::Engine,
-        );
+        let outcome = result
+            .as_ref()
+            .map_or_else(deployment::failed, |_| metrics::Deployed::Success);
+        metrics.deployment(name(kind), version.number(), outcome, Target::Engine);
         if let Err(error) = &result
             && !matches!(error, deployment::Error::Proposed(_))
         {
             let facts = deployment::refusal(name(kind), error);
-            audit.record(Event::DeployFail, &actor, now, facts);
+            audit.record(Event::DeployFail, &requester.actor, requester.now, facts);
         }
         // A refused flow set needed as much as one that is deployed.
         tokio::spawn(async { allocator::purge() });
@@ -164,16 +145,9 @@ pub(super) async fn set_state(ctx: &mut RequestContext<'_>) -> Answer {
         Some(_) | None => return Err(AdminError::RunState.into()),
     };
     let backend = Arc::clone(ctx.backend);
-    let (actor, now) = (ctx.actor(), ctx.now);
-    let mut watch = ctx.detached_watch();
+    let mut requester = Requester::silent(ctx);
     let task = async move {
-        let by = Authorized {
-            actor: &actor,
-            watch: &mut watch,
-            now,
-            message: "",
-            approval: None,
-        };
+        let by = requester.authorized();
         backend.deployments.set_running(running, by).await
     };
     ctx.control(task).await??;

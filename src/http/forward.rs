@@ -5,7 +5,7 @@
 
 use super::dialect::{self, Version};
 use super::error::Error;
-use super::forward_change::{answer, error_page_as_json, no_refusal, run};
+use super::forward_change::{answer, error_page_as_json, no_refusal, run, whole_flow_set};
 use super::forwarding::{forwarded_request, returned_response};
 use super::message::message;
 use super::path::Path;
@@ -21,9 +21,8 @@ use crate::policy;
 use crate::upstream::{self, Authorization, Outgoing, Pace, Refusal, Upstream};
 use crate::websocket;
 use bytes::Bytes;
-use flows::{DeploymentType, FlowSet, Submission, check_flow};
+use flows::{DeploymentType, FlowSet, check_flow};
 use hyper::header::{ACCEPT, HeaderValue};
-use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use std::pin::pin;
@@ -76,13 +75,7 @@ pub(super) async fn act(
             | Admin::DebugNodes(_)
             | Admin::SaveUserSettings
             | Admin::SaveInLibrary,
-        ) => {
-            let mut body = Box::pin(ctx.read_json_if_any()).await?;
-            if let Target::Admin(Admin::DebugNodes(_)) = target {
-                body = Box::pin(nodes_seen(ctx, body)).await?;
-            }
-            pass(ctx, path, Outgoing::Whole(body), upstream).await
-        }
+        ) => Box::pin(pass_json(ctx, path, target, upstream)).await,
         Target::Flows
         | Target::State
         | Target::Flow
@@ -96,6 +89,20 @@ pub(super) async fn act(
             response::other_method(&ctx.head.method, route::allow(offers))
         }
     }
+}
+
+/// Passes a request on with its JSON, which names only nodes that the caller sees.
+async fn pass_json(
+    ctx: &mut RequestContext<'_>,
+    path: &Path<'_>,
+    target: Target,
+    upstream: &Upstream,
+) -> Result {
+    let mut body = ctx.read_json_if_any().await?;
+    if let Target::Admin(Admin::DebugNodes(_)) = target {
+        body = nodes_seen(ctx, body).await?;
+    }
+    pass(ctx, path, Outgoing::Whole(body), upstream).await
 }
 
 /// A body, to be passed on as it comes.
@@ -187,10 +194,10 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
     } else {
         ctx.read_json().await?
     };
-    let front = forwarded_request(ctx, &target, Some(upstream));
     let change = if merges {
-        upstream.deployment(&front, "v2", name(kind), Bytes::new())
+        whole_flow_set(ctx, upstream, kind, Bytes::new())
     } else {
+        let front = forwarded_request(ctx, &target, Some(upstream));
         upstream.deployment(&front, spelled, name(kind), body.clone())
     };
     let metrics = Arc::clone(&ctx.gateway.metrics);
@@ -199,10 +206,7 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
             Request::Reload
         } else {
             let started = Instant::now();
-            let submission = match version {
-                Version::V1 => Submission::v1(&FlowSet::default(), &body),
-                Version::V2 => Submission::v2(&FlowSet::default(), &body),
-            };
+            let submission = version.submission(&FlowSet::default(), &body);
             metrics.phase(name(kind), Phase::Parse, started.elapsed());
             let submission = submission?;
             Request::Flows { submission, kind }
@@ -256,9 +260,7 @@ async fn change(
     let merges = target != Target::SetState && ctx.reads_some_flows();
     let change = if merges {
         // The whole is sent, and the upstream has no deployment of a single flow with a revision.
-        let whole = PathAndQuery::from_static("/flows");
-        let front = forwarded_request(ctx, &whole, Some(upstream));
-        upstream.deployment(&front, "v2", name(kind), Bytes::new())
+        whole_flow_set(ctx, upstream, kind, Bytes::new())
     } else {
         let url = path.target(&ctx.outgoing().uri)?;
         upstream.change(&forwarded_request(ctx, &url, Some(upstream)), body)

@@ -5,12 +5,14 @@ use super::error::Error;
 use super::forwarding::{forwarded_request, returned_response};
 use super::needs_approval;
 use super::request_context::RequestContext;
+use super::requester::Requester;
 use super::response;
 use super::response_body::Body;
 use crate::audit::Event;
-use crate::deployment::{self, Approval, Authorized, Forward, Forwarded, Purpose, Request, name};
+use crate::deployment::{self, Approval, Forward, Forwarded, Purpose, Request, name};
 use crate::metrics;
-use crate::upstream::{Changed, Outcome, Upstream};
+use crate::upstream::{Change, Changed, Outcome, Upstream};
+use bytes::Bytes;
 use flows::{DeploymentType, Submission};
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use hyper::{Response, StatusCode};
@@ -27,13 +29,12 @@ pub(super) async fn run(
     ctx: &RequestContext<'_>,
     version: Version,
     kind: DeploymentType,
-    (message, approval): (String, Option<Approval>),
+    said: (String, Option<Approval>),
     prepare: impl FnOnce() -> std::result::Result<Forward, deployment::Error> + Send + 'static,
 ) -> Result<Forwarded> {
     let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
-    let (actor, now) = (ctx.actor(), ctx.now);
     let audit = ctx.gateway.audit.clone();
-    let mut watch = ctx.detached_watch();
+    let mut requester = Requester::of(ctx, said);
     let upstream = backend
         .runtime
         .upstream()
@@ -43,27 +44,17 @@ pub(super) async fn run(
     let task = async move {
         let result = match prepare() {
             Ok(forward) => {
-                let by = Authorized {
-                    actor: &actor,
-                    watch: &mut watch,
-                    now,
-                    message: &message,
-                    approval: approval.as_ref(),
-                };
                 let deployments = &backend.deployments;
+                let by = requester.authorized();
                 deployments.forward(forward, by, Instant::now).await
             }
             Err(error) => Err(error),
         };
-        let api = match version {
-            Version::V1 => 1,
-            Version::V2 => 2,
-        };
         let target = metrics::Target::Upstream;
-        metrics.deployment(name(kind), api, outcome(&result), target);
+        metrics.deployment(name(kind), version.number(), outcome(&result), target);
         if let Some(mut facts) = refusal(name(kind), &result) {
             facts["upstream"] = upstream.into();
-            audit.record(Event::DeployFail, &actor, now, facts);
+            audit.record(Event::DeployFail, &requester.actor, requester.now, facts);
         }
         result
     };
@@ -97,29 +88,35 @@ fn refusal(kind: &str, result: &std::result::Result<Forwarded, deployment::Error
     Some(json!({ "type": kind, "reason": reason }))
 }
 
-/// A deployment of a flow set that the client has not sent.
+/// Deploys a flow set that the client has not sent.
 pub(super) async fn deploy_set(
     ctx: &RequestContext<'_>,
     upstream: &Upstream,
-    submission: Submission,
-    kind: DeploymentType,
-    message: String,
+    (submission, kind): (Submission, DeploymentType),
+    said: (String, Option<Approval>),
 ) -> Result<Changed> {
-    let target = upstream.flows_path();
-    let front = forwarded_request(ctx, &target, Some(upstream));
-    let (flows, rev) = (submission.flows.to_json(), json!(submission.rev));
-    let body = format!("{{\"flows\":{flows},\"rev\":{rev}}}");
-    let change = upstream.deployment(&front, "v2", name(kind), body.into());
+    let change = whole_flow_set(ctx, upstream, kind, submission.to_json().into());
     let prepare = move || {
-        let purpose = Purpose::Flows(Request::Flows { submission, kind });
         Ok(Forward {
             change,
-            purpose,
+            purpose: Purpose::Flows(Request::Flows { submission, kind }),
             merges: false,
         })
     };
-    let forwarded = run(ctx, Version::V2, kind, (message, None), prepare).await?;
+    let forwarded = run(ctx, Version::V2, kind, said, prepare).await?;
     Ok(forwarded.changed)
+}
+
+/// `POST /flows` at the upstream with a body of version v2, whatever path the client asked for.
+pub(super) fn whole_flow_set(
+    ctx: &RequestContext<'_>,
+    upstream: &Upstream,
+    kind: DeploymentType,
+    body: Bytes,
+) -> Change {
+    let path = upstream.flows_path();
+    let front = forwarded_request(ctx, &path, Some(upstream));
+    upstream.deployment(&front, "v2", name(kind), body)
 }
 
 /// The answer to a change.

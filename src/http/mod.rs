@@ -50,6 +50,7 @@ mod record;
 mod redact;
 mod request_body;
 mod request_context;
+mod requester;
 mod response;
 mod response_body;
 mod route;
@@ -192,17 +193,12 @@ async fn proceed(
     // 4. authorize: scope and user must both cover what the route needs
     authorize(ctx, route.needs)?;
     let some_flows = ctx.reads_some_flows();
-    if some_flows && route::access(route.target, path) == Access::Nothing {
-        ctx.audit(Event::Denied, ctx.actor(), json!({ "needs": FLOWS_READ }));
-        return Err(Error::SomeFlows);
+    if some_flows {
+        authorize_some_flows(ctx, path, route.target)?;
     }
     let (target, recorded) = (route.target, route.recorded(&ctx.head.method));
     drop(rules);
-    // No endpoint of the admin API takes a body with these methods.
-    if ctx.class != RouteClass::Endpoint
-        && !matches!(target, Target::OtherMethod(_))
-        && matches!(ctx.head.method, Method::GET | Method::HEAD | Method::DELETE)
-    {
+    if takes_no_body(ctx, target) {
         ctx.read_none().await?;
     }
     ctx.begin_record(path, recorded).await?;
@@ -212,14 +208,34 @@ async fn proceed(
     }
 
     // 5. act: boxed, so that a connection does not keep room for the largest of them
-    match (&ctx.backend.runtime, target) {
-        (_, Target::Proposals(action)) => Box::pin(proposals::act(ctx, path, action)).await,
-        #[cfg(feature = "engine")]
-        (Runtime::Own(_), _) => Box::pin(act(ctx, path, target)).await,
-        (Runtime::Upstream(upstream), _) => {
-            Box::pin(forward::act(ctx, path, target, upstream)).await
-        }
+    if let Target::Proposals(action) = target {
+        return Box::pin(proposals::act(ctx, path, action)).await;
     }
+    match &ctx.backend.runtime {
+        #[cfg(feature = "engine")]
+        Runtime::Own(_) => Box::pin(act(ctx, path, target)).await,
+        Runtime::Upstream(upstream) => Box::pin(forward::act(ctx, path, target, upstream)).await,
+    }
+}
+
+/// No endpoint of the admin API takes a body with these methods.
+fn takes_no_body(ctx: &RequestContext<'_>, target: Target) -> bool {
+    ctx.class != RouteClass::Endpoint
+        && !matches!(target, Target::OtherMethod(_))
+        && matches!(ctx.head.method, Method::GET | Method::HEAD | Method::DELETE)
+}
+
+/// Refuses a caller who reads some flows only what is about all of them.
+fn authorize_some_flows(
+    ctx: &RequestContext<'_>,
+    path: &Path<'_>,
+    target: Target,
+) -> Result<(), Error> {
+    if route::access(target, path) == Access::Nothing {
+        ctx.audit(Event::Denied, ctx.actor(), json!({ "needs": FLOWS_READ }));
+        return Err(Error::SomeFlows);
+    }
+    Ok(())
 }
 
 /// Refuses a caller who lacks the permission that is needed.

@@ -119,13 +119,6 @@ impl<'a> Path<'a> {
         format!("{}{path}", root.unwrap_or_default())
     }
 
-    /// The same, as it is passed on.
-    pub(super) fn endpoint_target(&self, path: &str) -> Result<PathAndQuery, Refused> {
-        let target = self.endpoint(path);
-        PathAndQuery::try_from(target.get(self.cut..).unwrap_or_default())
-            .map_err(|_| Refused("the path cannot be passed on"))
-    }
-
     /// The location of the editor, if only the slash at the end is missing that the editor's relative paths need.
     pub(super) fn editor(&self, uri: &Uri) -> Option<String> {
         let bare = self.admin == Some(self.text.len()) && !self.slash;

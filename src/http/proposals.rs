@@ -6,24 +6,21 @@ use super::error::Error;
 use super::flow_diff;
 #[cfg(feature = "engine")]
 use super::flows;
-use super::forward_change;
-use super::forwarding::forwarded_request;
+use super::forward_change::{answer, deploy_set};
 use super::message::message;
 use super::needs_approval::url;
 use super::path::Path;
 use super::query::{flag, parameter};
 use super::request_context::RequestContext;
+use super::requester::Requester;
 use super::response;
 use super::response_body::Body;
 use super::route::ProposalAction;
 use crate::audit::{Event, rfc3339};
 use crate::config::is_reason;
-use crate::deployment::{
-    self, Approval, Authorized, Closing, Forward, ProposalError, Purpose, Request,
-};
+use crate::deployment::{self, Approval, Closing, ProposalError, Request};
 use crate::gateway::Runtime;
 use crate::store::{self, Proposal, ProposalContent, ProposalFilter, ProposalState};
-use crate::upstream::Upstream;
 use ::flows::{DeploymentType, Submission};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
@@ -47,7 +44,7 @@ pub(super) async fn act(
     match action {
         ProposalAction::List => list(ctx, path).await,
         ProposalAction::Read => read(ctx, path, number).await,
-        ProposalAction::Approve => approve(ctx, path, number).await,
+        ProposalAction::Approve => approve(ctx, number).await,
         ProposalAction::Reject => {
             let reason = reason(&ctx.read_json().await?)?;
             close(ctx, path, number, Closing::Reject(reason)).await
@@ -147,23 +144,24 @@ fn entry(path: &Path<'_>, proposal: &Proposal) -> Json {
 }
 
 /// `POST /gateway/proposals/:id/approve`
-async fn approve(ctx: &mut RequestContext<'_>, path: &Path<'_>, number: u64) -> Answer {
+async fn approve(ctx: &mut RequestContext<'_>, number: u64) -> Answer {
     ctx.read_json_if_any().await?;
+    let message = message(&ctx.head.headers)?;
     let begun = begin(ctx, number).await;
     let (approval, submission, kind) = begun.map_err(|error| failure(ctx, number, error))?;
+    let said = (message, Some(approval));
     let backend = Arc::clone(ctx.backend);
     match &backend.runtime {
         #[cfg(feature = "engine")]
         Runtime::Own(_) => {
             let request = move || Ok(Request::Flows { submission, kind });
-            let said = (message(&ctx.head.headers)?, Some(approval));
             let deployed = flows::run(ctx, Version::V2, kind, said, request).await?;
             let body = json!({ "rev": deployed.rev });
             Ok(response::json(StatusCode::OK, body.to_string()))
         }
         Runtime::Upstream(upstream) => {
-            let approved = (approval, submission, kind);
-            send(ctx, path, approved, upstream).await
+            let changed = deploy_set(ctx, upstream, (submission, kind), said).await?;
+            answer(ctx, upstream, changed)
         }
     }
 }
@@ -184,29 +182,6 @@ async fn begin(ctx: &RequestContext<'_>, number: u64) -> Result<Approved, Error>
     Ok(ctx.control(task).await??)
 }
 
-/// The upstream gets what its own clients would send.
-async fn send(
-    ctx: &mut RequestContext<'_>,
-    path: &Path<'_>,
-    (approval, submission, kind): Approved,
-    upstream: &Upstream,
-) -> Answer {
-    let target = path.endpoint_target("/flows")?;
-    let front = forwarded_request(ctx, &target, Some(upstream));
-    let name = deployment::name(kind);
-    let change = upstream.deployment(&front, "v2", name, submission.to_json().into());
-    let prepare = move || {
-        Ok(Forward {
-            change,
-            purpose: Purpose::Flows(Request::Flows { submission, kind }),
-            merges: false,
-        })
-    };
-    let said = (message(&ctx.head.headers)?, Some(approval));
-    let forwarded = forward_change::run(ctx, Version::V2, kind, said, prepare).await?;
-    forward_change::answer(ctx, upstream, forwarded.changed)
-}
-
 /// `POST /gateway/proposals/:id/reject` with `{"reason"}`, and `DELETE /gateway/proposals/:id`
 async fn close(
     ctx: &mut RequestContext<'_>,
@@ -215,15 +190,9 @@ async fn close(
     closing: Closing,
 ) -> Answer {
     let backend = Arc::clone(ctx.backend);
-    let (actor, now, mut watch) = (ctx.actor(), ctx.now, ctx.detached_watch());
+    let mut requester = Requester::silent(ctx);
     let task = async move {
-        let by = Authorized {
-            actor: &actor,
-            watch: &mut watch,
-            now,
-            message: "",
-            approval: None,
-        };
+        let by = requester.authorized();
         let deployments = &backend.deployments;
         deployments.close_proposal(number, closing, by).await?;
         deployments.proposal(number).await
@@ -238,15 +207,9 @@ async fn close(
 async fn rebase(ctx: &mut RequestContext<'_>, number: u64) -> Answer {
     ctx.read_json_if_any().await?;
     let backend = Arc::clone(ctx.backend);
-    let (actor, now, mut watch) = (ctx.actor(), ctx.now, ctx.detached_watch());
+    let mut requester = Requester::silent(ctx);
     let task = async move {
-        let by = Authorized {
-            actor: &actor,
-            watch: &mut watch,
-            now,
-            message: "",
-            approval: None,
-        };
+        let by = requester.authorized();
         backend.deployments.rebase_proposal(number, by).await
     };
     let base = ctx.control(task).await?;

@@ -3,6 +3,8 @@
 
 use crate::client::{Answer, PASSWORD};
 use crate::harness::{Gateway, flow_set, hash, public, restart_marker, until};
+use crate::mock_upstream::{Action, MockUpstream, ok};
+use crate::multiple_upstreams::sign_in;
 use crate::node_red::NodeRed;
 use crate::policies::{Case, cases, refusal};
 use serde_json::{Value as Json, json};
@@ -160,6 +162,36 @@ async fn single_flows_are_those_of_what_the_user_sees() {
         let removed = request("DELETE", &format!("/flow/{id}")).send().await;
         assert_eq!(removed.status, 204, "{}", removed.text());
         assert_eq!(whole(gateway).await, lines());
+    }
+}
+
+/// A flow of the runtime may have an endpoint at `/flows`, and the account is not meant for that.
+#[tokio::test]
+async fn a_single_flow_that_is_sent_with_the_whole_goes_to_the_admin_api_and_to_no_endpoint() {
+    let behind = MockUpstream::start(|_| {
+        let flows = json!({ "flows": lines(), "rev": "1" });
+        Action::Respond(ok("application/json", &flows.to_string()))
+    });
+    let behind = behind.await;
+    let upstream = format!(
+        "[upstream]\nurl = \"http://{}\"\nhealth = \"1h\"\nadmin_root = \"/admin\"\n",
+        behind.address
+    );
+    let gateway = Gateway::with(&(upstream + &users()));
+    let token = sign_in(&gateway, "/admin", ("ann", "")).await.json();
+    let token = token["access_token"].as_str().unwrap();
+    let flow = json!({ "label": "Line 3b", "nodes": [] });
+    let added = gateway.post("/admin/flow").token(token).json(&flow);
+    assert_eq!(added.send().await.status, 200);
+    let requests = behind.received();
+    assert!(
+        requests
+            .iter()
+            .any(|one| one.bytes.starts_with("POST /admin/flows "))
+    );
+    for request in requests {
+        let line = request.bytes.lines().next().unwrap();
+        assert!(line.contains(" /admin/"), "{line}");
     }
 }
 

@@ -39,6 +39,6 @@ pub use rebase::{RebaseError, rebase};
 pub use single_flow::{
     Error as FlowError, add_flow, check_flow, flow_json, remove_flow, replace_flow,
 };
-pub use submission::Submission;
+pub use submission::{Submission, submission_json};
 pub use take_back::take_back;
 pub use touched::{Touched, touched};

@@ -75,25 +75,8 @@ impl Submission {
 
     /// The body of version v2 that is this submission, credentials inside.
     pub fn to_json(&self) -> String {
-        let element = |node: &Arc<Node>| match self.credentials.nodes.get(&node.id) {
-            None => node.text.to_string(),
-            Some(fields) => {
-                // An element has an id at least, so something comes before the comma.
-                let open = node.text.strip_suffix('}').unwrap_or_default();
-                let fields = Value::Object(fields.clone());
-                format!("{open},\"credentials\":{fields}}}")
-            }
-        };
-        let elements: Vec<String> = self.flows.nodes().iter().map(element).collect();
-        let rev = self.rev.as_ref();
-        let rev = rev.map(|rev| format!(",\"rev\":{}", Value::from(rev.as_str())));
-        let replacing = if self.replacing.nodes.is_empty() {
-            String::new()
-        } else {
-            format!(",\"credentials\":{}", self.replacing.to_json())
-        };
-        let (elements, rev) = (elements.join(","), rev.unwrap_or_default());
-        format!("{{\"flows\":[{elements}]{rev}{replacing}}}")
+        let rev = self.rev.as_deref();
+        submission_json(&self.flows, (&self.credentials, &self.replacing), rev)
     }
 
     /// All credentials after this submission, of those kept before it.
@@ -167,6 +150,32 @@ fn beside(raw: &str) -> Result<Credentials, Malformed> {
 
 fn wrong(what: &str) -> Malformed {
     Malformed(what.into())
+}
+
+/// The body of version v2 with this flow set, with credentials inside its elements, and beside it.
+pub fn submission_json(
+    flows: &FlowSet,
+    (inside, beside): (&Credentials, &Credentials),
+    rev: Option<&str>,
+) -> String {
+    let element = |node: &Arc<Node>| match inside.nodes.get(&node.id) {
+        None => node.text.to_string(),
+        Some(fields) => {
+            // An element has an id at least, so something comes before the comma.
+            let open = node.text.strip_suffix('}').unwrap_or_default();
+            let fields = Value::Object(fields.clone());
+            format!("{open},\"credentials\":{fields}}}")
+        }
+    };
+    let elements: Vec<String> = flows.nodes().iter().map(element).collect();
+    let rev = rev.map(|rev| format!(",\"rev\":{}", Value::from(rev)));
+    let beside = if beside.nodes.is_empty() {
+        String::new()
+    } else {
+        format!(",\"credentials\":{}", beside.to_json())
+    };
+    let (elements, rev) = (elements.join(","), rev.unwrap_or_default());
+    format!("{{\"flows\":[{elements}]{rev}{beside}}}")
 }
 
 #[cfg(test)]

@@ -386,6 +386,9 @@ fn cost(entry: &Entry) -> u64 {
     FIXED + own as u64
 }
 
+/// The reasons of deployments that changed nothing.
+const REFUSALS: [&str; 5] = ["stale", "malformed", "no_such_flow", "policy", "proposal"];
+
 /// Returns the suppression class of a record; every event has one.
 pub(super) fn class(entry: &Entry) -> Class {
     let reason = || entry.facts["reason"].as_str().unwrap_or_default();
@@ -403,14 +406,7 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::ProposalFail => Class::Refused,
         Event::RevokeFail if reason() != "store" => Class::Refused,
         // The others follow a record of the deployment, which they take back.
-        Event::DeployFail
-            if matches!(
-                reason(),
-                "stale" | "malformed" | "no_such_flow" | "policy" | "proposal"
-            ) =>
-        {
-            Class::Refused
-        }
+        Event::DeployFail if REFUSALS.contains(&reason()) => Class::Refused,
         Event::Login | Event::Revoke | Event::SecretRead | Event::CommsOpen | Event::CommsClose => {
             Class::PerUser
         }

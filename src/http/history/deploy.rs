@@ -83,7 +83,7 @@ async fn to_upstream(
         rev: Some(rev),
         ..submission
     };
-    let changed = deploy_set(ctx, upstream, submission, kind, message).await?;
+    let changed = deploy_set(ctx, upstream, (submission, kind), (message, None)).await?;
     match &changed.outcome {
         Outcome::Done(Some(rev)) => Ok(Deployed::Active(rev.clone())),
         Outcome::Done(None) | Outcome::Stale | Outcome::Refused => {

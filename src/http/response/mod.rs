@@ -4,6 +4,7 @@
 //! detail is disclosed.
 
 mod history;
+mod oauth;
 mod proposals;
 #[cfg(feature = "engine")]
 mod runtime;
@@ -12,7 +13,7 @@ mod upstream_error;
 pub(super) use upstream_error::upstream_page;
 
 use super::error::Error;
-use crate::auth::{Lapsed, RevokeError, SignInError};
+use crate::auth::Lapsed;
 use crate::deployment;
 #[cfg(feature = "engine")]
 use crate::editor::{File, FilePermit};
@@ -201,7 +202,6 @@ pub(super) fn is_ours(error: &Error) -> bool {
 pub(super) fn refusal(error: &Error) -> Response<Body> {
     use StatusCode as S;
     let refuse = |status, code| coded(status, code, &error.to_string());
-    let refuse_sign_in = |status, code| oauth(status, code, &error.to_string());
     match error {
         Error::Framing(_) | Error::Unencrypted | Error::MethodName | Error::Host => last(error),
         Error::TooManyHeaders => refuse(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers"),
@@ -230,7 +230,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),
         Error::DeploymentType => refuse(S::BAD_REQUEST, "invalid_deployment_type"),
         Error::ContentType | Error::ContentEncoding => {
-            refuse(S::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
+            refuse(S::UNSUPPORTED_MEDIA_TYPE, OTHER_TYPE)
         }
         Error::BodyTimeout => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
         Error::BodyBroken => refuse(S::BAD_REQUEST, "incomplete_body"),
@@ -238,12 +238,12 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::History(error) => history::response(error),
         Error::Store(_) => history::storage_failed(),
         Error::Body(_) | Error::Parameter(_) => refuse(S::BAD_REQUEST, "invalid_request"),
-        Error::Form(reason) => oauth(S::BAD_REQUEST, "invalid_request", reason),
-        Error::Client => challenge(refuse_sign_in(S::UNAUTHORIZED, "invalid_client"), BEARER),
-        Error::GrantType => refuse_sign_in(S::BAD_REQUEST, "unsupported_grant_type"),
-        Error::SignIn(error) => sign_in(error),
-        Error::SignInUnrecorded(_) => unrecorded_sign_in(),
-        Error::Revoke(error) => revocation(error),
+        Error::Form(reason) => oauth::described(S::BAD_REQUEST, "invalid_request", reason),
+        Error::Client => challenge(oauth::of(error, S::UNAUTHORIZED, "invalid_client"), BEARER),
+        Error::GrantType => oauth::of(error, S::BAD_REQUEST, "unsupported_grant_type"),
+        Error::SignIn(error) => oauth::sign_in(error),
+        Error::SignInUnrecorded(_) => oauth::unrecorded_sign_in(),
+        Error::Revoke(error) => oauth::revocation(error),
         Error::Audit(_) => refuse(S::SERVICE_UNAVAILABLE, "audit_unavailable"),
         Error::NeedsApproval(waiting) => proposals::waiting(waiting),
         Error::Deployment(error) => deployment(error),
@@ -293,6 +293,7 @@ fn last(error: &Error) -> Response<Body> {
     closing(coded(StatusCode::BAD_REQUEST, code, &error.to_string()))
 }
 
+const OTHER_TYPE: &str = "unsupported_media_type";
 const BAD_TOKENS: &str = "too_many_bad_tokens";
 const OTHER_METHOD: &str = "method_not_allowed";
 const OTHER_VERSION: &str = "invalid_websocket_version";
@@ -308,52 +309,6 @@ fn lapsed(lapsed: Lapsed) -> Response<Body> {
         Lapsed::Session => INVALID_TOKEN,
         Lapsed::Permission => INSUFFICIENT_SCOPE,
     })
-}
-
-fn sign_in(error: &SignInError) -> Response<Body> {
-    use StatusCode as S;
-    match error {
-        SignInError::Throttled { wait } => {
-            let refused = "too many failures, try again later";
-            let response = oauth(S::TOO_MANY_REQUESTS, "temporarily_unavailable", refused);
-            retry_after(response, *wait)
-        }
-        SignInError::BadCredentials { .. } => oauth(
-            S::BAD_REQUEST,
-            "invalid_grant",
-            "unknown user or wrong password",
-        ),
-        SignInError::InvalidScope => oauth(
-            S::BAD_REQUEST,
-            "invalid_scope",
-            "the user's permissions do not cover the scope",
-        ),
-        SignInError::Store(_) => oauth(
-            S::INTERNAL_SERVER_ERROR,
-            "server_error",
-            "the session could not be kept",
-        ),
-    }
-}
-
-/// RFC 6749 §4.1.2.1 has this code for a server that is unavailable for a time.
-fn unrecorded_sign_in() -> Response<Body> {
-    oauth(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "temporarily_unavailable",
-        "the audit log cannot be written, so no user can sign in",
-    )
-}
-
-fn revocation(error: &RevokeError) -> Response<Body> {
-    match error {
-        RevokeError::NotYours => unauthorized(INSUFFICIENT_SCOPE),
-        RevokeError::Store(_) => oauth(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "server_error",
-            "the revocation could not be kept, try again",
-        ),
-    }
 }
 
 fn deployment(error: &deployment::Error) -> Response<Body> {
@@ -411,12 +366,6 @@ fn coded(status: StatusCode, code: &str, message: &str) -> Response<Body> {
     let body = json!({ "code": code, "message": message }).to_string();
     let body = body.replace('<', "\\u003c").replace('&', "\\u0026");
     json(status, body)
-}
-
-/// RFC 6749 §5.2.
-fn oauth(status: StatusCode, error: &str, description: &str) -> Response<Body> {
-    let body = json!({ "error": error, "error_description": description });
-    uncached(json(status, body.to_string()))
 }
 
 fn unauthorized(authenticate: &'static str) -> Response<Body> {

@@ -1,6 +1,7 @@
 //! Answers, as clients read them.
 
 use super::*;
+use crate::auth::{RevokeError, SignInError};
 use crate::store;
 use flows::Malformed;
 use http_body_util::BodyExt;
