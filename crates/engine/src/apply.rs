@@ -52,6 +52,8 @@ impl Thread {
         let Some((change, done)) = self.closing.take() else {
             return ControlFlow::Continue(());
         };
+        let in_place = self.in_place(&change);
+        let is_large = in_place.is_none();
         self.clear();
         match change {
             Change::Apply {
@@ -60,7 +62,10 @@ impl Thread {
                 self.state.contexts.borrow_mut().clean(&flows);
                 self.flows = flows;
                 self.credentials = credentials;
-                self.start(true);
+                match in_place {
+                    Some(in_place) => self.start_in_place(in_place),
+                    None => self.start(true),
+                }
             }
             Change::Run(state) => {
                 self.shared.set_state(state);
@@ -75,7 +80,9 @@ impl Thread {
         }
         // The caller may be gone; the change stands.
         let _ = done.send(());
-        (self.state.config.purge)();
+        if is_large {
+            (self.state.config.purge)();
+        }
         if let Some((change, done)) = self.waiting.pop_front() {
             self.begin_change(change, done);
         }
@@ -108,13 +115,21 @@ impl Thread {
     }
 
     fn planned(&self, plan: &Plan) -> Vec<(u32, bool)> {
-        let mut inside = self.inside_instances();
+        let mut inside = None;
         let mut stops = Vec::new();
         for stop in &plan.stop {
             let Some(&slot) = self.state.directory.get(&stop.id) else {
                 continue;
             };
             stops.push((slot, stop.removed));
+            let is_instance = |info: &Rc<NodeInfo>| info.kind.starts_with("subflow:");
+            if !self.state.infos[slot as usize]
+                .as_ref()
+                .is_some_and(is_instance)
+            {
+                continue;
+            }
+            let inside = inside.get_or_insert_with(|| self.inside_instances());
             let inner = inside.remove(&stop.id).unwrap_or_default();
             stops.extend(inner.into_iter().map(|slot| (slot, false)));
         }

@@ -24,6 +24,7 @@ mod growth;
 mod halt;
 pub mod http;
 mod http_path;
+mod in_place;
 mod inspect;
 mod instance;
 mod joined_flows;
@@ -316,13 +317,9 @@ impl Engine {
             Some(definition) => flows.get(definition).is_some_and(|d| d.kind == "subflow"),
             None => matches!(kind, "tab" | "subflow" | "group") || nodes::knows(kind),
         };
-        let missing: BTreeSet<&str> = flows
-            .nodes()
-            .iter()
-            .map(|n| n.kind.as_str())
-            .filter(|k| !known(k))
-            .collect();
-        missing.into_iter().map(String::from).collect()
+        let kinds: BTreeSet<&str> = flows.nodes().iter().map(|n| n.kind.as_str()).collect();
+        let missing = kinds.into_iter().filter(|kind| !known(kind));
+        missing.map(String::from).collect()
     }
 
     /// Closes all nodes and ends the thread.

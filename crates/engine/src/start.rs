@@ -31,6 +31,7 @@ impl Thread {
     /// (docs/reference/node-red-engine.md §2.4).
     pub(super) fn start(&mut self, deploy: bool) {
         self.forget_stopped();
+        self.is_whole = false;
         let missing = Engine::missing_types(&self.flows);
         match self.shared.state() {
             RunState::Start => {}
@@ -73,6 +74,7 @@ impl Thread {
         self.state.publish_endpoints();
         self.announce(report::runtime_state("start", deploy));
         self.count_tabs(&graph);
+        self.is_whole = true;
     }
 
     /// Gives every node of the graph that does not run a slot.
@@ -232,7 +234,7 @@ impl Thread {
     }
 
     /// Builds and starts one node. A failure is the node's own: it is logged and the others start.
-    fn construct(&mut self, running: &Running, slot: u32) {
+    pub(super) fn construct(&mut self, running: &Running, slot: u32) {
         let credentials = Arc::clone(&self.credentials);
         let Some(Some(taken)) = self.slots.get_mut(slot as usize) else {
             return;
@@ -263,7 +265,7 @@ impl Thread {
         }
     }
 
-    fn announce(&self, event: Event) {
+    pub(super) fn announce(&self, event: Event) {
         self.state.events.publish(event);
     }
 
@@ -300,7 +302,8 @@ struct Named {
     name: Option<SmolStr>,
 }
 
-fn info(running: &Running, container: Rc<Container>) -> Rc<NodeInfo> {
+/// The data about a node in its container.
+pub(super) fn info(running: &Running, container: Rc<Container>) -> Rc<NodeInfo> {
     let node = &running.node;
     let mut info = NodeInfo {
         id: running.id.clone(),

@@ -113,6 +113,8 @@ pub(super) struct Thread {
     pub counted: Instant,
     /// The number of tabs with enabled flows.
     pub tabs: usize,
+    /// Whether the whole graph of the flow set was started.
+    pub is_whole: bool,
     /// The nodes of stopped flows, whose status says so.
     pub stopped_nodes: Vec<SmolStr>,
     pub closed: mpsc::UnboundedSender<()>,
@@ -150,6 +152,7 @@ impl Thread {
             calls: Calls::default(),
             counted: Instant::now(),
             tabs: 0,
+            is_whole: false,
             stopped_nodes: Vec::new(),
             closed,
         }
