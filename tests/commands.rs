@@ -239,3 +239,123 @@ fn check_flows_compares_with_a_base_and_refuses_what_it_cannot_read() {
         "flowgate: broken.json: element 0 (\"a\"): \"type\" must be a non-empty string\n"
     );
 }
+
+/// A directory with users, a rule of four eyes, and two tabs that are active.
+fn flows_of_two_teams() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+    let hash = "$2b$08$ZKWbzA4jAWHC1wSYOmQjBuJLCsZKTkjSQWC5qSVKzSW0pX6ckWmBO";
+    let user = |name: &str, permission: &str| {
+        format!(
+            "[[auth.user]]\nname = \"{name}\"\npassword_hash = \"{hash}\"\npermissions = [\"{permission}\"]\n"
+        )
+    };
+    let users = [
+        user("ann", "flows.write:Mine"),
+        user("bob", "flows.write"),
+        user("eve", "flows.read"),
+    ];
+    write(
+        "gateway.toml",
+        &format!("[policy]\napprove = [\"Mine\"]\n{}", users.concat()),
+    );
+    let flows = |mine: &str, theirs: &str| {
+        format!(
+            "[{{\"id\":\"m\",\"type\":\"tab\",\"label\":\"Mine\"}},\n{{\"id\":\"o\",\"type\":\"tab\",\"label\":\"Other\"}},\n\
+             {{\"id\":\"m1\",\"type\":\"comment\",\"z\":\"m\",\"x\":1,\"y\":1,\"name\":\"{mine}\"}},\n\
+             {{\"id\":\"o1\",\"type\":\"comment\",\"z\":\"o\",\"x\":1,\"y\":1,\"name\":\"{theirs}\"}}]"
+        )
+    };
+    write("active.json", &flows("old", "old"));
+    write("mine.json", &flows("new", "old"));
+    write("theirs.json", &flows("old", "new"));
+    write(
+        "seen.json",
+        "[{\"id\":\"m\",\"type\":\"tab\",\"label\":\"Mine\"},\n{\"id\":\"n\",\"type\":\"comment\",\"z\":\"m\",\"x\":1,\"y\":1}]",
+    );
+    directory
+}
+
+#[test]
+fn check_flows_ends_with_3_for_changes_that_would_wait_for_approval() {
+    let directory = flows_of_two_teams();
+    let check = |arguments: &[&str]| {
+        let all = [arguments, &["--base", "active.json"]].concat();
+        check_flows(directory.path(), &all)
+    };
+    let (code, shown) = check(&["mine.json", "--user", "bob"]);
+    assert_eq!(code, Some(3), "{shown}");
+    assert_eq!(
+        shown,
+        "would wait as a proposal: these changes need the approval of another user: comment m1 (\"new\") [approve]\n\
+         0 violations of the policy, 0 findings\n"
+    );
+    let (code, shown) = check(&["mine.json", "--user", "bob", "--format", "sarif"]);
+    let sarif: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let result = &sarif["runs"][0]["results"][0];
+    assert_eq!(
+        (code, &result["level"], &result["ruleId"]),
+        (Some(3), &"note".into(), &"approve".into())
+    );
+    let line = &result["locations"][0]["physicalLocation"]["region"]["startLine"];
+    assert_eq!(*line, 3);
+    let (_, shown) = check(&["mine.json", "--user", "bob", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(json["approval"]["nodes"], serde_json::json!(["m1"]));
+    assert_eq!(json["allowed"], true);
+    // Who may approve, and who changes another flow, need none.
+    assert_eq!(check(&["mine.json"]).0, Some(0));
+    let approver = [
+        "--permission",
+        "flows.write",
+        "--permission",
+        "flows.approve",
+    ];
+    assert_eq!(check(&[&["mine.json"], &approver[..]].concat()).0, Some(0));
+    assert_eq!(check(&["theirs.json", "--user", "bob"]).0, Some(0));
+}
+
+#[test]
+fn check_flows_merges_what_a_user_of_some_flows_does_not_see() {
+    let directory = flows_of_two_teams();
+    let check = |arguments: &[&str]| {
+        let all = [arguments, &["--base", "active.json", "--format", "json"]].concat();
+        let (code, shown) = check_flows(directory.path(), &all);
+        let json: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        (code, json)
+    };
+    // Of the whole, and of what the user sees alone: the tab of others stays.
+    for file in ["mine.json", "seen.json"] {
+        let (code, json) = check(&[file, "--user", "ann"]);
+        assert_eq!(
+            (code, &json["violations"]),
+            (Some(3), &serde_json::json!([])),
+            "{file}"
+        );
+    }
+    let (code, json) = check(&["theirs.json", "--user", "ann"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(json["violations"][0]["rule"], "flows");
+    let (code, json) = check(&["theirs.json", "--user", "eve"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(json["violations"][0]["rule"], "permission");
+
+    let unknown = flowgate(
+        directory.path(),
+        &["check-flows", "mine.json", "--user", "zoe"],
+    );
+    assert_eq!(unknown.status.code(), Some(1));
+    assert_eq!(
+        text(&unknown.stderr),
+        "flowgate: the configuration has no user named zoe; of a service token, name the permissions\n"
+    );
+    let both = [
+        "check-flows",
+        "mine.json",
+        "--user",
+        "ann",
+        "--permission",
+        "*",
+    ];
+    assert_eq!(flowgate(directory.path(), &both).status.code(), Some(2));
+}

@@ -1,10 +1,11 @@
 //! `flowgate check-flows`: compares a file of flows with the policy and looks for mistakes, without a running gateway.
 
 use crate::auth::Permissions;
-use crate::config::{Config, Policy};
-use crate::policy::{self, Deployment, Violation, Who};
+use crate::config::{Config, Mount};
+use crate::deployment::{Judgement, judge_file};
+use crate::policy::{self, Violation, WRITE, Who};
 use clap::{Args, ValueEnum};
-use flows::{Finding, FlowSet, Lint, Submission, lint};
+use flows::{FlowSet, Lint, Submission};
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::fmt::Write as _;
@@ -23,7 +24,10 @@ pub(super) struct CheckFlows {
     /// The upstream whose policy counts, by its name; otherwise `[policy]`
     #[arg(long, value_name = "NAME")]
     upstream: Option<String>,
-    /// The permissions of the user who would deploy; may be given several times. Otherwise all
+    /// The user of the configuration who would deploy
+    #[arg(long, value_name = "NAME", conflicts_with = "permissions")]
+    user: Option<String>,
+    /// The permissions of the user who would deploy; may be given several times. Without --user and this: all
     #[arg(long = "permission", value_name = "PERMISSION")]
     permissions: Vec<SmolStr>,
     /// The output
@@ -44,10 +48,17 @@ enum Format {
     Sarif,
 }
 
-/// What is wrong with a file.
+/// The exit code for flows that keep the policy and would wait for approval.
+const NEEDS_APPROVAL: u8 = 3;
+
+/// The rule of a user who may change no flow, as of POST /gateway/check.
+const PERMISSION: &str = "permission";
+
+/// What the policy says about a file, and what is suspicious in it.
 struct Report {
-    violations: Vec<Violation>,
-    findings: Vec<Finding>,
+    judgement: Judgement,
+    /// Whether the user may change flows at all.
+    may_deploy: bool,
 }
 
 pub(super) fn run(config: &Config, arguments: &CheckFlows) -> ExitCode {
@@ -58,12 +69,10 @@ pub(super) fn run(config: &Config, arguments: &CheckFlows) -> ExitCode {
                 Format::Json => format!("{:#}\n", report.json()),
                 Format::Sarif => format!("{:#}\n", report.sarif(&arguments.file, &text)),
             };
-            let is_fine =
-                report.violations.is_empty() && (!arguments.strict || report.findings.is_empty());
             // The reader of a pipe may have closed it: no panic.
             match io::stdout().write_all(shown.as_bytes()) {
-                Ok(()) if is_fine => ExitCode::SUCCESS,
-                Ok(()) | Err(_) => ExitCode::FAILURE,
+                Ok(()) => report.exit_code(arguments.strict),
+                Err(_) => ExitCode::FAILURE,
             }
         }
         Err(message) => {
@@ -74,35 +83,29 @@ pub(super) fn run(config: &Config, arguments: &CheckFlows) -> ExitCode {
 }
 
 fn check(config: &Config, arguments: &CheckFlows) -> Result<(String, Report), String> {
-    let policy = policy_of(config, arguments.upstream.as_deref())?;
+    let mount = mount_of(config, arguments.upstream.as_deref())?;
     let (text, submission) = read(&arguments.file)?;
     let base = match &arguments.base {
         Some(file) => read(file)?.1.flows,
         None => FlowSet::default(),
     };
-    let permissions = match arguments.permissions.as_slice() {
-        [] => Permissions::all(),
-        names => Permissions::of(names.into()),
+    let permissions = match (&arguments.user, arguments.permissions.as_slice()) {
+        (Some(user), _) => permissions_of(config, mount, user)?,
+        (None, []) => Permissions::all(),
+        (None, names) => Permissions::of(names.into()),
     };
     let who = Who {
-        user: "",
+        // Without --user it is some user, not an anonymous caller.
+        user: arguments.user.as_deref().unwrap_or("user"),
         permissions: &permissions,
     };
     // Only the engine's types are known here.
     let is_engine = arguments.upstream.is_none() && config.upstreams.is_empty();
-    let types = TYPES.filter(|_| is_engine);
-    let asked = Deployment {
-        before: &base,
-        after: &submission.flows,
-        sent: &submission.credential_ids(),
-        types,
-    };
+    let policy = mount.map_or(&config.policy, |mount| &mount.policy);
+    let judged = judge_file(policy, who, (base, submission), TYPES.filter(|_| is_engine));
     let report = Report {
-        violations: policy::verdict(policy, who, &asked).0,
-        findings: lint(
-            &submission.flows,
-            types.map(|types| types as &dyn Fn(&str) -> bool),
-        ),
+        judgement: judged.map_err(|error| error.to_string())?,
+        may_deploy: permissions.cover_some(WRITE),
     };
     Ok((text, report))
 }
@@ -113,15 +116,33 @@ const TYPES: Option<&policy::Types> = Some(&engine::nodes::knows);
 #[cfg(not(feature = "engine"))]
 const TYPES: Option<&policy::Types> = None;
 
-fn policy_of<'c>(config: &'c Config, upstream: Option<&str>) -> Result<&'c Policy, String> {
+/// The upstream of this name; `None`: the engine.
+fn mount_of<'c>(config: &'c Config, upstream: Option<&str>) -> Result<Option<&'c Mount>, String> {
     let Some(name) = upstream else {
-        return Ok(&config.policy);
+        return Ok(None);
     };
     let mut mounts = config.upstreams.iter().map(|upstream| &upstream.mount);
     let mount = mounts.find(|mount| mount.name == name);
-    mount
-        .map(|mount| &mount.policy)
-        .ok_or_else(|| format!("the configuration has no upstream named {name}"))
+    let missing = || format!("the configuration has no upstream named {name}");
+    mount.ok_or_else(missing).map(Some)
+}
+
+/// The permissions that a user has there.
+fn permissions_of(
+    config: &Config,
+    mount: Option<&Mount>,
+    name: &str,
+) -> Result<Permissions, String> {
+    let mut users = config.auth.iter().flat_map(|auth| &auth.users);
+    let user = users.find(|user| user.name == name).ok_or_else(|| {
+        format!(
+            "the configuration has no user named {name}; of a service token, name the permissions"
+        )
+    })?;
+    let mut at_mount = mount.iter().flat_map(|mount| &mount.permissions);
+    let here = at_mount.find(|(user, _)| user == name);
+    let list = here.map_or(&user.permissions, |(_, list)| list);
+    Ok(Permissions::of(list.iter().map(SmolStr::new).collect()))
 }
 
 fn read(file: &Path) -> Result<(String, Submission), String> {
@@ -137,37 +158,89 @@ fn read(file: &Path) -> Result<(String, Submission), String> {
     Ok((text, submission))
 }
 
+/// A line of the report: a violation, a change that needs approval, or a finding.
+struct Shown<'a> {
+    rule: &'a str,
+    nodes: &'a [SmolStr],
+    message: String,
+}
+
 impl Report {
-    fn text(&self) -> String {
-        let mut shown = String::new();
-        for violation in &self.violations {
-            let (rule, message) = (violation.rule.name(), &violation.message);
-            let _ = writeln!(shown, "refused: {message} [{rule}]");
+    fn exit_code(&self, strict: bool) -> ExitCode {
+        if !self.refusals().is_empty() || (strict && !self.judgement.findings.is_empty()) {
+            ExitCode::FAILURE
+        } else if self.judgement.approval.is_some() {
+            ExitCode::from(NEEDS_APPROVAL)
+        } else {
+            ExitCode::SUCCESS
         }
-        for finding in &self.findings {
-            let (rule, message) = (finding.lint.name(), &finding.message);
-            let _ = writeln!(shown, "warning: {message} [{rule}]");
-        }
-        let (violations, findings) = (self.violations.len(), self.findings.len());
-        shown + &format!("{violations} violations of the policy, {findings} findings\n")
     }
 
-    fn json(&self) -> Json {
-        let shown = |rule: &str, nodes: &[SmolStr], message: &str| json!({ "rule": rule, "nodes": nodes, "message": message });
-        let violations = self.violations.iter();
-        let violations = violations.map(|v| shown(v.rule.name(), &v.nodes, &v.message));
-        let findings = self.findings.iter();
-        let findings = findings.map(|f| shown(f.lint.name(), &f.nodes, &f.message));
-        json!({
-            "allowed": self.violations.is_empty(),
-            "violations": violations.collect::<Vec<_>>(),
-            "findings": findings.collect::<Vec<_>>(),
+    fn refusals(&self) -> Vec<Shown<'_>> {
+        let lacking = (!self.may_deploy).then(|| Shown {
+            rule: PERMISSION,
+            nodes: &[],
+            message: format!("deploying needs the permission {WRITE}"),
+        });
+        let violations = self.judgement.verdict.0.iter().map(Shown::of);
+        lacking.into_iter().chain(violations).collect()
+    }
+
+    fn approval(&self) -> Option<Shown<'_>> {
+        self.judgement.approval.as_ref().map(Shown::of)
+    }
+
+    fn findings(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.judgement.findings.iter().map(|finding| Shown {
+            rule: finding.lint.name(),
+            nodes: &finding.nodes,
+            message: finding.message.clone(),
         })
     }
 
-    /// SARIF 2.1.0 (OASIS): the violations are errors, the findings warnings, each at the line of its first element.
+    fn text(&self) -> String {
+        let mut shown = String::new();
+        let mut line = |verb: &str, Shown { rule, message, .. }: &Shown<'_>| {
+            let _ = writeln!(shown, "{verb}: {message} [{rule}]");
+        };
+        let refusals = self.refusals();
+        for refusal in &refusals {
+            line("refused", refusal);
+        }
+        if let Some(approval) = self.approval() {
+            line("would wait as a proposal", &approval);
+        }
+        for finding in self.findings() {
+            line("warning", &finding);
+        }
+        let findings = self.judgement.findings.len();
+        shown
+            + &format!(
+                "{} violations of the policy, {findings} findings\n",
+                refusals.len()
+            )
+    }
+
+    fn json(&self) -> Json {
+        let refusals = self.refusals();
+        let approval = self.approval();
+        json!({
+            "allowed": refusals.is_empty(),
+            "violations": refusals.iter().map(Shown::json).collect::<Vec<_>>(),
+            "approval": approval.map(|Shown { nodes, message, .. }| json!({ "nodes": nodes, "message": message })),
+            "findings": self.findings().map(|finding| finding.json()).collect::<Vec<_>>(),
+        })
+    }
+
+    /// SARIF 2.1.0 (OASIS): violations are errors, findings warnings, changes that need approval notes, each at the line
+    /// of its first element.
     fn sarif(&self, file: &Path, text: &str) -> Json {
-        let result = |level: &str, rule: &str, nodes: &[SmolStr], message: &str| {
+        let result = |level: &str,
+                      Shown {
+                          rule,
+                          nodes,
+                          message,
+                      }: &Shown<'_>| {
             let line = nodes.first().map_or(1, |id| line_of(text, id));
             let place = json!({
                 "physicalLocation": {
@@ -180,10 +253,11 @@ impl Report {
                 "ruleId": rule, "level": level, "message": { "text": message }, "locations": [place],
             })
         };
-        let violations = self.violations.iter();
-        let violations = violations.map(|v| result("error", v.rule.name(), &v.nodes, &v.message));
-        let findings = self.findings.iter();
-        let findings = findings.map(|f| result("warning", f.lint.name(), &f.nodes, &f.message));
+        let refusals = self.refusals();
+        let refusals = refusals.iter().map(|found| result("error", found));
+        let approval = self.approval();
+        let approval = approval.iter().map(|found| result("note", found));
+        let findings = self.findings().map(|found| result("warning", &found));
         let rules = Lint::ALL.iter().map(
             |lint| json!({ "id": lint.name(), "shortDescription": { "text": lint.description() } }),
         );
@@ -195,9 +269,23 @@ impl Report {
             "version": "2.1.0",
             "runs": [{
                 "tool": { "driver": driver },
-                "results": violations.chain(findings).collect::<Vec<_>>(),
+                "results": refusals.chain(approval).chain(findings).collect::<Vec<_>>(),
             }],
         })
+    }
+}
+
+impl<'a> Shown<'a> {
+    fn of(violation: &'a Violation) -> Self {
+        Self {
+            rule: violation.rule.name(),
+            nodes: &violation.nodes,
+            message: violation.message.clone(),
+        }
+    }
+
+    fn json(&self) -> Json {
+        json!({ "rule": self.rule, "nodes": self.nodes, "message": self.message })
     }
 }
 

@@ -27,6 +27,7 @@ Exit codes:
   0  fine
   1  a problem with the configuration or the machine, which you can mend; the message says how
   2  wrong usage: an unknown command or option
+  3  check-flows: the flows keep the policy, and would wait for the approval of another user
   130, 143  a second SIGINT or SIGTERM ended it before everything was finished
 
 Examples:
@@ -79,10 +80,11 @@ enum Command {
     /// Say whether a file of flows keeps the policy, and what is suspicious in it
     ///
     /// The rules of `[policy]` are violations, and end it with 1. Missing types, wires and links to nothing, endpoints
-    /// that are there twice and secrets in clear are findings, and end it with 1 only with --strict. Needs no running
-    /// gateway, so that a pipeline can check flows before it deploys them.
+    /// that are there twice and secrets in clear are findings, and end it with 1 only with --strict. Flows that keep the
+    /// policy and would wait for the approval of another user end it with 3. Needs no running gateway, so that a pipeline
+    /// can check flows before it deploys them.
     #[command(
-        after_help = "Examples:\n  flowgate check-flows flows.json\n  flowgate --config plant.toml check-flows new.json --base flows.json --permission flows.write\n  flowgate check-flows flows.json --strict --format sarif > flows.sarif"
+        after_help = "Examples:\n  flowgate check-flows flows.json\n  flowgate --config plant.toml check-flows new.json --base flows.json --user ann\n  flowgate check-flows flows.json --strict --format sarif > flows.sarif"
     )]
     CheckFlows(CheckFlows),
     /// Turn a password into a hash for `password_hash` in [[auth.user]]

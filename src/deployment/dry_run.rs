@@ -6,9 +6,11 @@ use super::candidate::proposed;
 use super::permit::{permissions, who};
 use super::{Active, Deployments, Error, Request, plan_of};
 use crate::auth::AuthWatch;
-use crate::policy::{self, Deployment, Verdict, Violation};
-use flows::{Finding, Plan, Submission, lint};
+use crate::config::Policy;
+use crate::policy::{self, Deployment, Types, Verdict, Violation, Who};
+use flows::{Credentials, DeploymentType, Finding, FlowSet, Plan, Submission, lint};
 use smol_str::SmolStr;
+use std::collections::HashSet;
 use std::pin::pin;
 
 /// The result of a dry run.
@@ -18,14 +20,23 @@ pub struct Checked {
     pub rev: String,
     /// Whether the submission names another one.
     pub stale: bool,
+    /// What the policy says about it.
+    pub judgement: Judgement,
+    /// The steps.
+    pub plan: Plan,
+}
+
+/// What the policy says about a submission, and what is suspicious in it.
+#[derive(Debug)]
+pub struct Judgement {
     /// The violations of the policy.
     pub verdict: Verdict,
     /// The changes that make it a proposal, which another user has to approve.
     pub approval: Option<Violation>,
     /// The findings in the flow set that would be active.
     pub findings: Vec<Finding>,
-    /// The steps.
-    pub plan: Plan,
+    /// The flow set that would be active, and the nodes whose credentials are sent; `None`: it is refused before.
+    after: Option<(Active, HashSet<SmolStr>)>,
 }
 
 impl Deployments {
@@ -33,63 +44,94 @@ impl Deployments {
     pub async fn dry_run(
         &self,
         submission: Submission,
-        kind: flows::DeploymentType,
+        kind: DeploymentType,
         watch: &mut AuthWatch,
         now: u64,
     ) -> Result<Checked, Error> {
         let before = self.current(watch).await?;
         let types = watch.during(pin!(self.runtime.types())).await??;
-        let stale = submission
-            .rev
-            .as_ref()
-            .is_some_and(|sent| *sent != before.rev);
-        let named = submission.rev.is_some();
-        let request = Request::Flows { submission, kind };
+        let sent = submission.rev.as_ref();
+        let stale = sent.is_some_and(|sent| *sent != before.rev);
         let permissions = permissions(watch.caller());
         let who = who(watch.caller(), &permissions);
-        let mut verdict = self.closed(now);
-        if !named {
-            verdict
-                .0
-                .extend(policy::without_rev(&self.policy.load(), who).0);
+        let policy = self.policy.load();
+        let mut refused = self.closed(now);
+        if sent.is_none() {
+            refused.0.extend(policy::without_rev(&policy, who).0);
         }
-        let next = match proposed(request, &before, &permissions) {
-            Ok(next) => next.ok_or(Error::Runtime)?,
-            Err(Error::Policy(refused)) => {
-                verdict.0.extend(refused.0);
-                return Ok(Checked {
-                    rev: before.rev.clone(),
-                    stale,
-                    verdict,
-                    approval: None,
-                    findings: Vec::new(),
-                    plan: Plan::default(),
-                });
-            }
-            Err(error) => return Err(error),
-        };
-        let after = Active::new(next.flows, next.credentials, None);
-        let asked = Deployment {
-            types: Some(&*types),
-            ..Deployment::new(&before.flows, &after.flows, &next.sent)
-        };
-        let found = policy::verdict(&self.policy.load(), who, &asked);
-        let approval = policy::needs_approval(&self.policy.load(), who, &asked);
-        let (was, is) = (before.sight(&permissions), after.sight(&permissions));
-        verdict.0.extend(found.naming_only(|id| !was.hides(id)).0);
-        let sets = [&*before.flows, &*after.flows];
-        let restart = policy::restarted(&permissions, kind, sets);
-        let kind = policy::deployment_type(&permissions, kind);
-        let is_seen = |id: &SmolStr| !was.hides(id) && !is.hides(id);
+        let mut judgement = judge(&policy, who, (&before, submission), Some(&*types))?;
+        refused.0.append(&mut judgement.verdict.0);
+        judgement.verdict = refused;
+        let plan = judgement.after.as_ref().map(|(after, sent)| {
+            let sets = [&*before.flows, &*after.flows];
+            let restart = policy::restarted(&permissions, kind, sets);
+            let kind = policy::deployment_type(&permissions, kind);
+            let (was, is) = (before.sight(&permissions), after.sight(&permissions));
+            let is_seen = |id: &SmolStr| !was.hides(id) && !is.hides(id);
+            seen(plan_of(sets, sent, kind, restart), is_seen)
+        });
         Ok(Checked {
             rev: before.rev.clone(),
             stale,
-            approval,
-            verdict,
-            findings: lint(&is.shown(), Some(&*types)),
-            plan: seen(plan_of(sets, &next.sent, kind, restart), is_seen),
+            judgement,
+            plan: plan.unwrap_or_default(),
         })
     }
+}
+
+/// Judges a submission for a file of flows, without a runtime: neither its revision nor a freeze counts.
+pub fn judge_file(
+    policy: &Policy,
+    who: Who<'_>,
+    (before, submission): (FlowSet, Submission),
+    types: Option<&Types>,
+) -> Result<Judgement, Error> {
+    let before = Active::new(before, Credentials::default(), None);
+    judge(policy, who, (&before, submission), types)
+}
+
+/// Compares a submission with the policy as a deployment does: what its caller does not see stays as it is.
+fn judge(
+    policy: &Policy,
+    who: Who<'_>,
+    (before, submission): (&Active, Submission),
+    types: Option<&Types>,
+) -> Result<Judgement, Error> {
+    let request = Request::Flows {
+        submission,
+        kind: DeploymentType::Full,
+    };
+    let next = match proposed(request, before, who.permissions) {
+        Ok(next) => next.ok_or(Error::Runtime)?,
+        Err(Error::Policy(verdict)) => {
+            return Ok(Judgement {
+                verdict,
+                approval: None,
+                findings: Vec::new(),
+                after: None,
+            });
+        }
+        Err(error) => return Err(error),
+    };
+    let after = Active::new(next.flows, next.credentials, None);
+    let asked = Deployment {
+        types,
+        ..Deployment::new(&before.flows, &after.flows, &next.sent)
+    };
+    let was = before.sight(who.permissions);
+    let verdict = policy::verdict(policy, who, &asked);
+    let mut verdict = verdict.naming_only(|id| !was.hides(id));
+    let mut approval = policy::needs_approval(policy, who, &asked);
+    if who.user.is_empty() {
+        verdict.0.extend(approval.take().map(policy::unproposable));
+    }
+    let known = types.map(|types| types as &dyn Fn(&str) -> bool);
+    Ok(Judgement {
+        verdict,
+        approval,
+        findings: lint(&after.sight(who.permissions).shown(), known),
+        after: Some((after, next.sent)),
+    })
 }
 
 /// The steps with the nodes that the caller sees.

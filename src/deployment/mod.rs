@@ -21,7 +21,7 @@ mod runtime;
 mod upstream_history;
 
 pub use approval::Approval;
-pub use dry_run::Checked;
+pub use dry_run::{Checked, Judgement, judge_file};
 pub use forward::{Forward, Forwarded, Purpose};
 pub use health::{Change, Counts as HealthCounts};
 pub use outcome::{failed, reason, refusal};

@@ -50,7 +50,8 @@ fn json(checked: &Checked, may: bool) -> Json {
         );
         violations.push(violation("rev", StatusCode::CONFLICT, &message));
     }
-    violations.extend(checked.verdict.0.iter().map(|found| {
+    let judgement = &checked.judgement;
+    violations.extend(judgement.verdict.0.iter().map(|found| {
         let status = response::policy_status(found.rule);
         let mut shown = violation(found.rule.name(), status, &found.message);
         shown["nodes"] = json!(found.nodes);
@@ -62,8 +63,8 @@ fn json(checked: &Checked, may: bool) -> Json {
         "allowed": violations.is_empty(),
         "rev": checked.rev,
         "violations": violations,
-        "approval": checked.approval.as_ref().map(|found| json!({ "nodes": found.nodes, "message": found.message })),
-        "findings": checked.findings.iter().map(finding).collect::<Vec<_>>(),
+        "approval": judgement.approval.as_ref().map(|found| json!({ "nodes": found.nodes, "message": found.message })),
+        "findings": judgement.findings.iter().map(finding).collect::<Vec<_>>(),
         "stop": checked.plan.stop.iter().map(stop).collect::<Vec<_>>(),
         "start": checked.plan.start,
         "rewire": checked.plan.rewire,

@@ -47,6 +47,12 @@ pub fn needs_approval(
     )
 }
 
+/// The refusal of such changes by an anonymous caller, who can propose nothing.
+pub fn unproposable(needed: Violation) -> Violation {
+    let message = format!("{}; only users can propose some", needed.message);
+    Violation { message, ..needed }
+}
+
 /// A reload takes what the storage has, which is no user's proposal.
 pub(super) fn reload(policy: &Policy, who: Who<'_>) -> Option<Violation> {
     approval_applies(policy, who).then(|| Violation {

@@ -18,7 +18,7 @@ mod types;
 
 pub use crate::auth::FLOWS_WRITE as WRITE;
 pub use crate::metrics::PolicyRule as Rule;
-pub use approval::{APPROVE, approval_applies, needs_approval};
+pub use approval::{APPROVE, approval_applies, needs_approval, unproposable};
 pub use closed::{Freeze, closed};
 pub use merge::{merged, refused, widened};
 pub use rights::{deployment_type, restarted};
