@@ -21,9 +21,9 @@ pub struct Approval {
     pub per_user: usize,
     /// The most open proposals.
     pub open: usize,
-    /// The most bytes of the open proposals of one user.
+    /// The most bytes of the open proposals of one user: their flow sets, before and after, and their credentials.
     pub bytes_per_user: usize,
-    /// The most bytes of all open proposals.
+    /// The same of all open proposals.
     pub bytes: usize,
 }
 
@@ -35,8 +35,8 @@ impl Default for Approval {
             lifetime: DAY * 7,
             per_user: 10,
             open: 100,
-            bytes_per_user: 16 * MIB,
-            bytes: 64 * MIB,
+            bytes_per_user: 32 * MIB,
+            bytes: 128 * MIB,
         }
     }
 }

@@ -9,8 +9,8 @@ use super::proposal_error::ProposalError;
 use super::{Authorized, Deployments, Error, name};
 use crate::audit::{Actor, Event};
 use crate::auth::Permissions;
-use crate::policy::{self, Deployment, Verdict, Violation, WRITE, Who};
-use crate::store::{Decision, NewProposal, Proposal, ProposalState};
+use crate::policy::{self, Deployment, Verdict, WRITE, Who};
+use crate::store::{Added, Decision, NewProposal, Proposal, ProposalState};
 use flows::{Credentials, DeploymentType};
 use serde_json::json;
 
@@ -56,14 +56,13 @@ impl Deployments {
             return Ok(());
         };
         if by.actor.user.is_empty() {
-            let message = format!("{}; only users can propose some", needed.message);
-            return self.allowed(Verdict(vec![Violation { message, ..needed }]));
+            return self.allowed(Verdict(vec![policy::unproposable(needed)]));
         }
         still_permitted(judged, by.watch, None)?;
         Err(self.propose(&draft, by.actor, by.now).await?)
     }
 
-    /// Keeps a change as a proposal.
+    /// Keeps a change as a proposal. One that the user has proposed already is that proposal.
     async fn propose(&self, draft: &Draft<'_>, actor: &Actor, now: u64) -> Result<Error, Error> {
         let limits = self.policy.load().approval.clone();
         let entry = Proposal {
@@ -91,7 +90,10 @@ impl Deployments {
             replacing: draft.sent.replacing.clone(),
         };
         let added = self.store.add_proposal(new, limits).await;
-        let number = added.map_err(Error::Store)?.map_err(ProposalError::from)?;
+        let number = match added.map_err(Error::Store)?.map_err(ProposalError::from)? {
+            Added::New(number) => number,
+            Added::Same(number) => return Ok(Error::Proposed(number)),
+        };
         facts["proposal"] = number.into();
         self.name_upstream(&mut facts);
         let recorded = self.audit.durable(Event::Propose, actor, now, facts).await;

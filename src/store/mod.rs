@@ -32,7 +32,7 @@ pub use history::History;
 pub use library::{Entry, Item, LibraryPath};
 pub use node_history::{NodeChange, NodePage};
 pub use proposals::{
-    Decision, NewProposal, Proposal, ProposalContent, ProposalFilter, ProposalState, TooMany,
+    Added, Decision, NewProposal, Proposal, ProposalContent, ProposalFilter, ProposalState, TooMany,
 };
 pub use tags::Tagged;
 pub use upstream_history::UpstreamRecord;

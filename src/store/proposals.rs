@@ -72,6 +72,15 @@ pub struct NewProposal {
     pub replacing: Credentials,
 }
 
+/// A proposal that is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Added {
+    /// It is new, with this number.
+    New(u64),
+    /// The same change of the same user is open already, with this number.
+    Same(u64),
+}
+
 /// The content of a proposal.
 #[derive(Debug)]
 pub struct ProposalContent {
@@ -167,12 +176,13 @@ impl ProposalContent {
 }
 
 impl Store {
-    /// Keeps a proposal within the limits; answers its number.
+    /// Keeps a proposal within the limits, unless its user has the same one open: of this type and base, and with these
+    /// flows and credentials.
     pub async fn add_proposal(
         &self,
         new: NewProposal,
         limits: config::Approval,
-    ) -> Result<Result<u64, TooMany>, Error> {
+    ) -> Result<Result<Added, TooMany>, Error> {
         self.owner
             .ask(move |disk| disk.add_proposal(&new, &limits))
             .await
@@ -244,12 +254,16 @@ impl Disk {
         &mut self,
         new: &NewProposal,
         limits: &config::Approval,
-    ) -> Result<Result<u64, TooMany>, Error> {
+    ) -> Result<Result<Added, TooMany>, Error> {
+        if let Some(number) = self.same_proposal(new)? {
+            return Ok(Ok(Added::Same(number)));
+        }
         let sealed = [&new.credentials, &new.replacing].map(|sent| self.seal(sent));
         let [credentials, replacing] = sealed;
         let sealed = (credentials?, replacing?);
         let secret = |file: &Option<Vec<u8>>| file.as_ref().map_or(0, Vec::len);
-        let bytes = new.after.len() + secret(&sealed.0) + secret(&sealed.1);
+        let sets = new.before.len() + new.after.len();
+        let bytes = sets + secret(&sealed.0) + secret(&sealed.1);
         if let Some(too_many) = self.exceeded(&new.entry, bytes, limits)? {
             return Ok(Err(too_many));
         }
@@ -257,7 +271,20 @@ impl Disk {
         let number = self
             .database
             .add_proposal(&new.entry, bytes, content, sealed)?;
-        Ok(Ok(number))
+        Ok(Ok(Added::New(number)))
+    }
+
+    /// The open proposal that is this one.
+    fn same_proposal(&self, new: &NewProposal) -> Result<Option<u64>, Error> {
+        for number in self.database.proposals_like(&new.entry, &new.after)? {
+            let kept = self.proposal_content(number)?.credentials;
+            let is_same =
+                |(merged, replacing)| merged == new.credentials && replacing == new.replacing;
+            if kept.is_some_and(is_same) {
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
     }
 
     /// The limit that a proposal of this size exceeds.

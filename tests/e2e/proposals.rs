@@ -342,9 +342,10 @@ async fn open_proposals_are_limited_per_user_and_in_all_by_number_and_bytes() {
         );
         assert_eq!(refused(&eve, &large(2000)).await, too_large, "those of all");
         let second = propose(gateway, &ann, &small).await;
-        assert_eq!(refused(&ann, &small).await, too_many);
+        let other = tab_with("b", "comment");
+        assert_eq!(refused(&ann, &other).await, too_many);
         propose(gateway, &eve, &small).await;
-        assert_eq!(refused(&eve, &small).await, too_many, "those of all");
+        assert_eq!(refused(&eve, &other).await, too_many, "those of all");
         let delete = gateway.request("DELETE", &second).token(&ann);
         assert_eq!(delete.send().await.status, 200);
         propose(gateway, &ann, &small).await;

@@ -57,6 +57,29 @@ impl Database {
         self.change("DELETE FROM proposal WHERE number = ?", [integer(number)])
     }
 
+    /// The open proposals of the same user, type and base that lead to this flow set. Their number is limited, and so is
+    /// what this reads.
+    pub(in crate::store) fn proposals_like(
+        &self,
+        entry: &Proposal,
+        after: &str,
+    ) -> Result<Vec<u64>, Error> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT number FROM proposal WHERE state = 'open' AND runtime = ? AND user = ? AND base = ? AND kind = ?
+                AND expires > ? AND after = ?",
+        )?;
+        let like = params![
+            entry.runtime,
+            entry.user,
+            entry.base,
+            entry.kind,
+            integer(entry.at),
+            pack(after)
+        ];
+        let rows = query.query_map(like, |row| seconds(row, 0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     /// The number of open proposals for a runtime, of one user or of all, and their bytes.
     pub(in crate::store) fn open_proposals(
         &self,
@@ -167,6 +190,8 @@ impl Database {
         Ok(changed > 0)
     }
 
+    /// Gives an open proposal another base. Its bytes are counted again, and refuse nothing: its user has not made them
+    /// more.
     pub(in crate::store) fn rebase_proposal(
         &self,
         number: u64,
@@ -174,8 +199,16 @@ impl Database {
         (before, after): (&str, &str),
     ) -> Result<(), Error> {
         self.change(
-            "UPDATE proposal SET base = ?, before = ?, after = ? WHERE number = ? AND state = 'open'",
-            params![base, pack(before), pack(after), integer(number)],
+            "UPDATE proposal SET base = ?, before = ?, after = ?,
+                bytes = ? + coalesce(length(credentials), 0) + coalesce(length(replacing), 0)
+             WHERE number = ? AND state = 'open'",
+            params![
+                base,
+                pack(before),
+                pack(after),
+                count(before.len() + after.len()),
+                integer(number)
+            ],
         )
     }
 
