@@ -1,5 +1,6 @@
 //! `flowgate check-flows`: compares a file of flows with the policy and looks for mistakes, without a running gateway.
 
+use super::NEEDS_APPROVAL;
 use crate::auth::Permissions;
 use crate::config::{Config, Mount};
 use crate::deployment::{Judgement, judge_file};
@@ -47,9 +48,6 @@ enum Format {
     /// SARIF 2.1.0, which code hosts show beside the file
     Sarif,
 }
-
-/// The exit code for flows that keep the policy and would wait for approval.
-const NEEDS_APPROVAL: u8 = 3;
 
 /// The rule of a user who may change no flow, as of POST /gateway/check.
 const PERMISSION: &str = "permission";

@@ -22,12 +22,15 @@ use promote::Promote;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// The exit code of commands for a change that waits for the approval of another user, or would.
+const NEEDS_APPROVAL: u8 = 3;
+
 const AFTER_HELP: &str = "\
 Exit codes:
   0  fine
   1  a problem with the configuration or the machine, which you can mend; the message says how
   2  wrong usage: an unknown command or option
-  3  check-flows: the flows keep the policy, and would wait for the approval of another user
+  3  check-flows, promote: the flows keep the policy, and wait for the approval of another user, or would
   130, 143  a second SIGINT or SIGTERM ended it before everything was finished
 
 Examples:
@@ -111,7 +114,8 @@ enum Command {
     ///
     /// An ordinary deployment there, with its policy, if nothing is deployed there meanwhile; its history says where it came
     /// from. Credentials are not part of it: nodes keep those that they have there, and the nodes that have none are listed.
-    /// With --check nothing is deployed, and a violation of the policy ends it with 1.
+    /// With --check nothing is deployed, and a violation of the policy ends it with 1. A change that needs the approval of
+    /// another user becomes a proposal there, and ends it with 3.
     #[command(
         after_help = "Examples:\n  flowgate promote --from https://test:8443 --to https://line3:8443 --rev v1.4 --check\n  flowgate promote --from https://test:8443 --from-ca test.crt --from-token-file test.token --to https://line3:8443 --rev v1.4"
     )]

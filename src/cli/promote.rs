@@ -1,5 +1,6 @@
 //! `flowgate promote`: deploys a flow set of one gateway's history to another gateway.
 
+use super::NEEDS_APPROVAL;
 use super::table::printable;
 use crate::upstream::GatewayClient;
 use clap::Args;
@@ -47,8 +48,9 @@ pub(super) fn run(arguments: &Promote) -> ExitCode {
         .map_err(|error| error.to_string())
         .and_then(|runtime| runtime.block_on(promote(arguments)));
     match done {
-        Ok(is_allowed) if is_allowed => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Refused) => ExitCode::FAILURE,
+        Ok(Outcome::NeedsApproval) => ExitCode::from(NEEDS_APPROVAL),
         Err(reason) => {
             eprintln!("flowgate: {}", printable(&reason));
             ExitCode::FAILURE
@@ -56,8 +58,18 @@ pub(super) fn run(arguments: &Promote) -> ExitCode {
     }
 }
 
-/// Reads there, checks or deploys here; answers whether it is allowed.
-async fn promote(arguments: &Promote) -> Result<bool, String> {
+/// What becomes of a flow set at the second gateway.
+enum Outcome {
+    /// It is deployed, or can be.
+    Fine,
+    /// A rule refuses it.
+    Refused,
+    /// It waits for the approval of another user, or would.
+    NeedsApproval,
+}
+
+/// Reads there, checks or deploys here.
+async fn promote(arguments: &Promote) -> Result<Outcome, String> {
     let Promote { from, to, rev, .. } = arguments;
     let token = token(arguments.from_token_file.as_deref(), "FLOWGATE_FROM_TOKEN")?;
     let from = GatewayClient::open(from, arguments.from_ca.as_deref(), token)?;
@@ -78,6 +90,11 @@ async fn promote(arguments: &Promote) -> Result<bool, String> {
     let path = format!("/gateway/import?rev={}", encoded(active));
     let message = arguments.message.as_deref();
     let done = to.post(&path, message, &file).await?;
+    if done["rev"].is_null() {
+        // 202: a proposal.
+        println!("{}", text(&done["message"]));
+        return Ok(Outcome::NeedsApproval);
+    }
     println!("deployed {} as {}", text(&file["rev"]), text(&done["rev"]));
     match done["without_credentials"].as_array() {
         Some(nodes) if nodes.is_empty() => {}
@@ -87,11 +104,11 @@ async fn promote(arguments: &Promote) -> Result<bool, String> {
         }
         None => println!("the first gateway does not know which nodes have credentials"),
     }
-    Ok(true)
+    Ok(Outcome::Fine)
 }
 
-/// Prints the result of a dry run; answers whether it is allowed.
-fn shown(checked: &Json) -> bool {
+/// Prints the result of a dry run.
+fn shown(checked: &Json) -> Outcome {
     let list = |name: &str| checked[name].as_array().cloned().unwrap_or_default();
     for (name, word) in [("violations", "refused"), ("findings", "warning")] {
         for found in list(name) {
@@ -102,9 +119,17 @@ fn shown(checked: &Json) -> bool {
             );
         }
     }
+    let approval = &checked["approval"]["message"];
+    if !approval.is_null() {
+        println!("would wait as a proposal: {}", text(approval));
+    }
     let [stop, start, rewire] = ["stop", "start", "rewire"].map(|name| list(name).len());
     println!("{stop} nodes stop, {start} start, {rewire} are rewired");
-    checked["allowed"] == true
+    match (checked["allowed"] == true, approval.is_null()) {
+        (false, _) => Outcome::Refused,
+        (true, false) => Outcome::NeedsApproval,
+        (true, true) => Outcome::Fine,
+    }
 }
 
 /// A text of the other gateway's, as a terminal may get it.

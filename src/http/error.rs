@@ -42,8 +42,6 @@ pub(super) struct Waiting {
     pub(super) number: u64,
     /// Its path, for clients.
     pub(super) url: String,
-    /// Whether the client is an editor, which takes every success for a deployment.
-    pub(super) editor: bool,
 }
 
 impl Waiting {
@@ -219,6 +217,9 @@ pub(super) enum Error {
     /// The change has become a proposal.
     #[error(transparent)]
     NeedsApproval(#[from] Waiting),
+    /// The change of an editor is refused, which shows its user the response.
+    #[error(transparent)]
+    ForEditor(Box<Error>),
     /// The deployment failed.
     #[error(transparent)]
     Deployment(#[from] deployment::Error),

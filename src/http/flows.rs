@@ -8,8 +8,8 @@ use super::admin_error::AdminError;
 use super::dialect::{self, Version};
 use super::error::Error;
 use super::message::message;
-use super::needs_approval;
 use super::path::Path;
+use super::refused_change;
 use super::request_context::RequestContext;
 use super::requester::Requester;
 use super::response;
@@ -133,7 +133,7 @@ pub(super) async fn run(
     let deployed = ctx.control(task).await;
     // This thread read the body.
     tokio::spawn(async { allocator::purge() });
-    deployed?.map_err(|error| needs_approval::refusal(ctx, error))
+    deployed?.map_err(|error| refused_change::refusal(ctx, error))
 }
 
 /// `POST /flows/state`

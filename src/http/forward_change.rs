@@ -3,7 +3,7 @@
 use super::dialect::Version;
 use super::error::Error;
 use super::forwarding::{forwarded_request, returned_response};
-use super::needs_approval;
+use super::refused_change;
 use super::request_context::RequestContext;
 use super::requester::Requester;
 use super::response;
@@ -59,7 +59,7 @@ pub(super) async fn run(
         result
     };
     let changed = ctx.control(task).await?;
-    changed.map_err(|error| needs_approval::refusal(ctx, error))
+    changed.map_err(|error| refused_change::refusal(ctx, error))
 }
 
 /// The metrics' name for the end of a deployment.

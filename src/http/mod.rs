@@ -39,7 +39,6 @@ mod identify;
 mod message;
 #[cfg(feature = "engine")]
 mod meter;
-mod needs_approval;
 mod openapi;
 mod origin;
 mod path;
@@ -48,6 +47,7 @@ mod proposals;
 mod query;
 mod record;
 mod redact;
+mod refused_change;
 mod request_body;
 mod request_context;
 mod requester;

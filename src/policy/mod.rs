@@ -125,6 +125,10 @@ impl fmt::Display for Verdict {
 
 impl std::error::Error for Verdict {}
 
+/// For users of an editor, and for those who write programs.
+const WITHOUT_REV: &str = "deployments need a revision here, so that no changes of others are overwritten unseen: in an \
+    editor, load the flows again or merge them; a program sends version v2 with the \"rev\" of GET /flows";
+
 /// Whether a submission must name a revision and does not.
 pub fn without_rev(policy: &Policy, who: Who<'_>) -> Verdict {
     let forced = || policy.forced.iter().any(|user| user == who.user);
@@ -134,8 +138,7 @@ pub fn without_rev(policy: &Policy, who: Who<'_>) -> Verdict {
     Verdict(vec![Violation {
         rule: Rule::Rev,
         nodes: Vec::new(),
-        message: "deployments need a revision here: send version v2 with the \"rev\" of GET /flows"
-            .to_owned(),
+        message: WITHOUT_REV.to_owned(),
     }])
 }
 

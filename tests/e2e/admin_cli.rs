@@ -231,3 +231,20 @@ async fn a_hash_of_the_stock_client_is_a_password_here() {
         .await;
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
+
+/// It has no command that changes flows, so a policy has nothing to refuse it, a freeze included.
+#[tokio::test]
+async fn the_stock_client_works_with_every_policy_on() {
+    let gateway = Gateway::with(
+        "[policy]\nrequire_rev = true\nrequire_types = true\nforbid_types = [\"exec\"]\nrestrict_types = [\"file\"]\n\
+         max_nodes = 1\nmax_bytes = \"1KiB\"\napprove = [\"*\"]\nread_only = true\n\
+         [[policy.freeze]]\ncron = \"* * * * *\"\nduration = \"2h\"",
+    );
+    let machine = Machine::that_trusts(&gateway);
+    let signed_in = stdout(&machine.log_in(&gateway, "admin", PASSWORD).await);
+    assert!(signed_in.contains("Logged in"), "{signed_in}");
+    let list = stdout(&machine.run(&["list"]).await);
+    assert!(list.contains("node-red/exec"), "{list}");
+    let enabled = stdout(&machine.run(&["enable", "node-red/inject"]).await);
+    assert!(enabled.contains("node-red/inject"), "{enabled}");
+}

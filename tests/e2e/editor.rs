@@ -11,7 +11,7 @@ use serde_json::json;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use tokio::sync::Semaphore;
 
 /// Chromium keeps a core busy: more scenarios at a time would only run into time-outs.
@@ -322,6 +322,48 @@ async fn a_user_is_told_that_a_change_waits_for_the_approval_of_another() {
         let name = gateway.flows(&token).await.to_string();
         assert!(name.contains("of ann"), "{name}");
     }
+}
+
+/// The lines of users and rules for the scenario about policies, by what its cue asks for.
+fn rules(cue: &str) -> String {
+    let changes: serde_json::Value = serde_json::from_str(cue).unwrap();
+    let hash = hash(PASSWORD);
+    let user = |name: &str, permissions: &serde_json::Value| {
+        format!(
+            "\n[[auth.user]]\nname = \"{name}\"\npassword_hash = \"{hash}\"\npermissions = {permissions}"
+        )
+    };
+    let ann = match &changes["permissions"] {
+        serde_json::Value::Null => json!(["read", "settings.write", "flows.write"]),
+        permissions => permissions.clone(),
+    };
+    let policy = changes["policy"].as_str().unwrap_or_default();
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOUR);
+    let editor = format!("[editor]\nmodules = \"{}\"", modules.display());
+    let users = user("admin", &json!(["*"])) + &user("ann", &ann);
+    format!("{editor}\n[policy]\n{policy}\n{users}\n")
+}
+
+#[tokio::test]
+async fn a_user_is_shown_why_each_policy_refuses_a_deployment() {
+    let gateway = Arc::new(Gateway::with(&rules("{}")));
+    let mut flows: Vec<serde_json::Value> = serde_json::from_str(GREETING).unwrap();
+    flows.push(json!({ "id": "other", "type": "tab", "label": "Other" }));
+    flows.push(json!({ "id": "locked", "type": "tab", "label": "Locked", "locked": true }));
+    let token = gateway.sign_in("admin").await;
+    gateway.deploy(&token, &flows.clone().into()).await;
+    let (served, handle) = (Arc::clone(&gateway), tokio::runtime::Handle::current());
+    let cues = move |cue: &str| {
+        handle.block_on(async {
+            if cue == "another user deploys" {
+                flows[4]["name"] = "of admin".into();
+                served.deploy(&token, &flows.clone().into()).await;
+            } else {
+                assert!(served.reload(&rules(cue)).await, "{cue}");
+            }
+        });
+    };
+    play_with("policies", &gateway, cues).await;
 }
 
 #[tokio::test]

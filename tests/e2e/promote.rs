@@ -10,15 +10,18 @@ fn tab(label: &str) -> Json {
 }
 
 /// The gateways, and a directory with the tokens for both.
-struct Two {
-    from: Gateway,
-    to: Gateway,
+pub struct Two {
+    pub from: Gateway,
+    pub to: Gateway,
     tokens: tempfile::TempDir,
 }
 
 impl Two {
     async fn start(lines: &str) -> Self {
-        let (from, to) = (Gateway::start(), Gateway::with(lines));
+        Self::of(Gateway::start(), Gateway::with(lines)).await
+    }
+
+    pub async fn of(from: Gateway, to: Gateway) -> Self {
         let tokens = tempfile::tempdir().unwrap();
         let reader = from.sign_in("reader").await + "\n";
         std::fs::write(tokens.path().join("from"), reader).unwrap();
@@ -28,7 +31,7 @@ impl Two {
     }
 
     /// The result of the command for a revision, with further arguments.
-    async fn promote(&self, rev: &str, more: &[&str]) -> (bool, String, String) {
+    pub async fn promote(&self, rev: &str, more: &[&str]) -> (bool, String, String) {
         let url = |gateway: &Gateway| format!("https://{}", gateway.address);
         let ca = |gateway: &Gateway| gateway.directory.path().join("certs/self-signed.crt");
         let (from, to) = (url(&self.from), url(&self.to));
@@ -141,4 +144,25 @@ async fn a_refusal_is_explained_and_no_token_is_shown() {
         let (fine, _, error) = run(two.tokens.path(), &arguments, &path).await;
         assert!(!fine && error.contains(reason), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_flow_set_that_needs_approval_becomes_a_proposal_and_ends_it_with_failure() {
+    let two = Two::start("[policy]\napprove = [\"*\"]\n").await;
+    let admin = two.from.sign_in("admin").await;
+    let rev = two.from.deploy(&admin, &tab("tested")).await;
+    let (fine, said, error) = two.promote(&rev, &["--check"]).await;
+    assert!(!fine && error.is_empty(), "{error}");
+    assert!(
+        said.contains(
+            "would wait as a proposal: these changes need the approval of another user: tab A"
+        ),
+        "{said}"
+    );
+    let (fine, said, error) = two.promote(&rev, &[]).await;
+    assert!(!fine && error.is_empty(), "{error}");
+    assert_eq!(
+        said,
+        "the change waits for the approval of another user as proposal 1: /gateway/proposals/1\n"
+    );
 }

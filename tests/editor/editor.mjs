@@ -339,6 +339,13 @@ export class Editor {
         await this.page.locator('.red-ui-notification').getByText(text).filter({ visible: true }).last().waitFor();
     }
 
+    // Closes the notices that a click closes; they may still be sliding in.
+    async closeNotices() {
+        const notices = this.page.locator('.red-ui-notification');
+        await notices.evaluateAll((shown) => shown.forEach((notice) => notice.click()));
+        await this.noNotices();
+    }
+
     // Waits until no notice lies over the flow any more.
     async noNotices() {
         await this.page.locator('.red-ui-notification').filter({ visible: true }).first().waitFor({ state: 'hidden' });

@@ -3,6 +3,7 @@
 //! Errors are JSON `{"code", "message"}`, those of `/auth/token` are RFC 6749's; 401 is empty. No internal
 //! detail is disclosed.
 
+mod for_editor;
 mod history;
 mod oauth;
 mod proposals;
@@ -246,6 +247,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Revoke(error) => oauth::revocation(error),
         Error::Audit(_) => refuse(S::SERVICE_UNAVAILABLE, "audit_unavailable"),
         Error::NeedsApproval(waiting) => proposals::waiting(waiting),
+        Error::ForEditor(error) => for_editor::response(error),
         Error::Deployment(error) => deployment(error),
         Error::Upstream(error) => upstream_error::response(error),
         #[cfg(feature = "engine")]
@@ -318,7 +320,7 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
         deployment::Error::Stale { .. } => refuse(S::CONFLICT, "version_mismatch"),
         deployment::Error::Malformed(_) => refuse(S::BAD_REQUEST, "invalid_flows"),
         deployment::Error::Policy(verdict) => policy(verdict),
-        deployment::Error::Proposed(_) => refuse(S::FORBIDDEN, proposals::APPROVAL_REQUIRED),
+        deployment::Error::Proposed(_) => refuse(S::FORBIDDEN, "approval_required"),
         deployment::Error::Proposal(error) => proposals::error(error),
         deployment::Error::StorageInvalid(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_invalid"),
         deployment::Error::Store(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_failed"),
@@ -330,7 +332,7 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
     }
 }
 
-/// RFC 6585 §3 has a status for a missing precondition; the stock editor shows the body of each of both as it is.
+/// RFC 6585 §3 has a status for a missing precondition.
 fn policy(verdict: &Verdict) -> Response<Body> {
     let first = verdict.rules().next();
     let status = first.map_or(StatusCode::FORBIDDEN, policy_status);
@@ -361,7 +363,7 @@ pub(super) fn policy_status(rule: Rule) -> StatusCode {
 /// When to try again while there is no room. Our choice.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The stock editor shows it as HTML, so names in the message must not be read as such.
+/// The stock editor may show it as HTML, so names in the message must not be read as such.
 fn coded(status: StatusCode, code: &str, message: &str) -> Response<Body> {
     let body = json!({ "code": code, "message": message }).to_string();
     let body = body.replace('<', "\\u003c").replace('&', "\\u0026");

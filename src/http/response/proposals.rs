@@ -7,17 +7,8 @@ use crate::store::TooMany;
 use hyper::header::LOCATION;
 use hyper::{Response, StatusCode};
 
-pub(super) const APPROVAL_REQUIRED: &str = "approval_required";
-
-/// RFC 9110 §15.3.3; for an editor a refusal, whose message it shows.
+/// RFC 9110 §15.3.3.
 pub(super) fn waiting(waiting: &Waiting) -> Response<Body> {
-    if waiting.editor {
-        return coded(
-            StatusCode::FORBIDDEN,
-            APPROVAL_REQUIRED,
-            &waiting.to_string(),
-        );
-    }
     let accepted = json(StatusCode::ACCEPTED, waiting.body());
     with(accepted, LOCATION, &waiting.url)
 }

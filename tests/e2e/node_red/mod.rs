@@ -7,6 +7,7 @@ mod admin_api;
 mod cli;
 mod comms;
 mod deployments;
+mod history;
 mod malformed_input;
 mod packages;
 mod streaming;
