@@ -9,7 +9,7 @@ use crate::audit::{Actor, Audit, Event};
 use crate::auth::Permissions;
 use crate::policy::APPROVE;
 use crate::store::{self, Decision, Proposal, ProposalContent, ProposalState, Store};
-use flows::{Submission, rebase};
+use flows::{Side, Submission, rebase};
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::collections::HashSet;
@@ -142,7 +142,13 @@ impl Deployments {
         let content = self.proposal_content(number).await?;
         let (before, after) = content.sets().map_err(Error::Store)?;
         let sent = content.credential_ids().ok_or(ProposalError::Locked)?;
-        let rebased = rebase(&before, &after, &active.flows, &sent).map_err(ProposalError::from)?;
+        let theirs = self
+            .store
+            .credentials_since(self.runtime_name(), &proposal.base);
+        let theirs = theirs.await.map_err(Error::Store)?;
+        let side = |flows, credentials| Side { flows, credentials };
+        let (ours, theirs) = (side(&after, &sent), side(&active.flows, &theirs));
+        let rebased = rebase(&before, ours, theirs).map_err(ProposalError::from)?;
         let mut facts = self.facts(&proposal);
         facts["base"] = rev.as_str().into();
         facts["before"] = proposal.base.into();

@@ -2,12 +2,27 @@
 
 use super::disk::Disk;
 use super::written::Written;
-use super::{ENGINE, Error, Record, load};
+use super::{ENGINE, Error, Record, Store, load};
 use flows::{Credentials, FlowSet, Submission, Touched, touched};
+use smol_str::SmolStr;
 use std::collections::HashSet;
 
 /// A flow set to compare with, and its credentials; without them credentials are not compared.
 type Side = (FlowSet, Option<Credentials>);
+
+impl Store {
+    /// The elements whose credentials a runtime's deployments after this revision have changed, as far as its history tells.
+    pub async fn credentials_since(
+        &self,
+        runtime: &str,
+        rev: &str,
+    ) -> Result<HashSet<SmolStr>, Error> {
+        let (runtime, rev) = (runtime.to_owned(), rev.to_owned());
+        self.owner
+            .ask(move |disk| disk.database.credentials_since(&runtime, &rev))
+            .await
+    }
+}
 
 impl Disk {
     /// Compared with the deployment that this process has made last.

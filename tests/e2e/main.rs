@@ -111,6 +111,7 @@ mod policies;
 mod profile;
 mod promote;
 mod proposal_attacks;
+mod proposal_rebase;
 mod proposal_repeats;
 mod proposals;
 mod revocation;

@@ -35,7 +35,7 @@ pub use lint::{Finding, Lint, lint, type_is_known};
 pub use model::{ElementKind, FlowSet, Malformed, Node};
 pub use patch::{Counts, Patch, element, patched};
 pub use plan::{DeploymentType, Plan, Stop, plan};
-pub use rebase::{RebaseError, rebase};
+pub use rebase::{RebaseError, Side, rebase};
 pub use single_flow::{
     Error as FlowError, add_flow, check_flow, flow_json, remove_flow, replace_flow,
 };

@@ -16,19 +16,28 @@ pub enum RebaseError {
     Malformed(#[from] Malformed),
 }
 
-/// The active flow set with the changes from `base` to `changed`. `sent` are the elements that change by their
-/// credentials, too. The order is that of `active`; added elements follow the element that they follow in `changed`.
-/// Linear.
-#[allow(clippy::implicit_hasher, reason = "one caller, with the usual hasher")]
-pub fn rebase(
-    base: &FlowSet,
-    changed: &FlowSet,
-    active: &FlowSet,
-    sent: &HashSet<SmolStr>,
-) -> Result<FlowSet, RebaseError> {
-    let mut ours = differing(base, changed);
-    ours.extend(sent);
-    let theirs = differing(base, active);
+/// A flow set that was made of the base.
+#[derive(Debug, Clone, Copy)]
+pub struct Side<'a> {
+    /// The flow set.
+    pub flows: &'a FlowSet,
+    /// The elements whose credentials were changed.
+    pub credentials: &'a HashSet<SmolStr>,
+}
+
+impl<'a> Side<'a> {
+    fn differing(self, base: &'a FlowSet) -> HashSet<&'a SmolStr> {
+        let mut ids = differing(base, self.flows);
+        ids.extend(self.credentials);
+        ids
+    }
+}
+
+/// The active flow set with the changes from `base` to `changed`. The order is that of `active`; added elements follow the
+/// element that they follow in `changed`. Linear.
+pub fn rebase(base: &FlowSet, changed: Side<'_>, active: Side<'_>) -> Result<FlowSet, RebaseError> {
+    let (ours, theirs) = (changed.differing(base), active.differing(base));
+    let (sent, changed, active) = (changed.credentials, changed.flows, active.flows);
     let same = |id: &str| match (changed.get(id), active.get(id)) {
         (Some(ours), Some(theirs)) => ours.same_content(theirs) && !sent.contains(id),
         (None, None) => true,
@@ -99,9 +108,20 @@ mod tests {
     use proptest::collection::btree_map;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+    use std::sync::LazyLock;
 
     fn set(elements: &str) -> FlowSet {
         FlowSet::parse(format!("[{elements}]").as_bytes()).unwrap()
+    }
+
+    static NONE: LazyLock<HashSet<SmolStr>> = LazyLock::new(HashSet::new);
+
+    /// A side that has changed no credentials.
+    fn plain(flows: &FlowSet) -> Side<'_> {
+        Side {
+            flows,
+            credentials: &NONE,
+        }
     }
 
     const A: &str = r#"{"id":"A","type":"tab"}"#;
@@ -110,7 +130,7 @@ mod tests {
 
     fn rebased(base: &[&str], changed: &[&str], active: &[&str]) -> Result<String, RebaseError> {
         let [base, changed, active] = [base, changed, active].map(|part| set(&part.join(",")));
-        rebase(&base, &changed, &active, &HashSet::new()).map(|set| set.to_json())
+        rebase(&base, plain(&changed), plain(&active)).map(|set| set.to_json())
     }
 
     #[test]
@@ -144,12 +164,23 @@ mod tests {
 
     #[test]
     fn credentials_that_are_sent_conflict_with_a_change_of_their_element() {
-        let [base, active] = [N, &N.replace('x', "y")].map(set);
+        let [base, active, removed] = [N, &N.replace('x', "y"), ""].map(set);
         let sent = HashSet::from(["n".into()]);
-        let conflict = RebaseError::Conflicts(vec!["n".into()]);
-        let refused = rebase(&base, &base, &active, &sent).unwrap_err();
-        assert_eq!(refused, conflict);
-        assert!(rebase(&base, &base, &base, &sent).is_ok());
+        let with = |flows| Side {
+            flows,
+            credentials: &sent,
+        };
+        let conflict = Err(RebaseError::Conflicts(vec!["n".into()]));
+        let refused = |ours, theirs| rebase(&base, ours, theirs).map(|set| set.to_json());
+        assert_eq!(refused(with(&base), plain(&active)), conflict);
+        assert!(refused(with(&base), plain(&base)).is_ok());
+        // Those of the others, too, even if nothing else differs.
+        assert_eq!(refused(plain(&active), with(&base)), conflict);
+        assert_eq!(refused(with(&base), with(&base)), conflict);
+        assert_eq!(refused(plain(&removed), with(&base)), conflict);
+        assert!(refused(plain(&base), with(&base)).is_ok());
+        // Both have made the same of it, and the credentials of the others stay.
+        assert!(refused(plain(&active), with(&active)).is_ok());
     }
 
     /// Elements without a flow: an id and a type.
@@ -177,7 +208,8 @@ mod tests {
             };
             let conflicts: Vec<SmolStr> =
                 ids.clone().filter(|id| conflict(*id)).map(|id| id.to_string().into()).collect();
-            let result = rebase(&flows(&base), &flows(ours), &flows(theirs), &HashSet::new());
+            let [base_set, ours_set, theirs_set] = [&base, ours, theirs].map(flows);
+            let result = rebase(&base_set, plain(&ours_set), plain(&theirs_set));
             if !conflicts.is_empty() {
                 prop_assert_eq!(result.unwrap_err(), RebaseError::Conflicts(conflicts));
                 return Ok(());

@@ -33,8 +33,9 @@ pub(super) async fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Err
     let (from, old) = found(ctx, Some(&from)).await?;
     let (to, new) = found(ctx, parameter(ctx.head, "to").as_deref()).await?;
     let is_upstream = ctx.backend.runtime.upstream().is_some();
+    let active = ctx.backend.deployments.active();
     let shown = ctx.blocking(move || {
-        let (mut old, mut new) = sides(old, new)?;
+        let (mut old, mut new) = sides(old, new, &active.flows)?;
         if is_upstream {
             (old.credentials, new.credentials) = (None, None);
         }
@@ -69,14 +70,14 @@ async fn found(ctx: &RequestContext<'_>, rev: Option<&str>) -> Result<(String, F
     Ok((rev, Found::Past(Box::new(past))))
 }
 
-/// Both, parsed: one after the other, because most of their elements are the same.
-fn sides(old: Found, new: Found) -> Result<(Side, Side), store::Error> {
-    let nothing = FlowSet::default();
+/// Both, parsed: one after the other, because most of their elements are the same, and mostly those of the engine's active
+/// flow set.
+fn sides(old: Found, new: Found, active: &FlowSet) -> Result<(Side, Side), store::Error> {
     if let Found::Active(old) = old {
         let new = new.parsed(&old.flows)?;
         return Ok((old, new));
     }
-    let new = new.parsed(&nothing)?;
+    let new = new.parsed(active)?;
     Ok((old.parsed(&new.flows)?, new))
 }
 

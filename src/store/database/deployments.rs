@@ -194,9 +194,10 @@ fn insert(
     transaction
         .prepare_cached(
             "INSERT INTO deployments (runtime, rev, parent, user, how, address, kind, at, nodes, added, changed,
-                removed, message, deployed, flows_before, credentials_before, base, content, credentials, packed)
+                removed, message, deployed, flows_before, credentials_before, base, content, credentials, packed,
+                touched_bytes)
              VALUES (?1, ?2, (SELECT rev FROM deployments WHERE runtime = ?1 AND deployed ORDER BY number DESC LIMIT 1),
-                ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, TRUE)",
+                ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, TRUE, ?19)",
         )?
         .execute(params![
             revision.runtime,
@@ -216,7 +217,8 @@ fn insert(
             hashes.credentials,
             content.base,
             pack(content.text),
-            content.credentials
+            content.credentials,
+            touched::bytes(content.touched)
         ])?;
     Ok(())
 }

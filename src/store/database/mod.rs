@@ -101,6 +101,13 @@ const MIGRATIONS: &[&str] = &["
         rev TEXT NOT NULL DEFAULT '',
         bytes INTEGER NOT NULL, before BLOB NOT NULL, after BLOB NOT NULL, credentials BLOB, replacing BLOB
     ) STRICT;
+", "
+    ALTER TABLE deployments ADD COLUMN touched_bytes INTEGER NOT NULL DEFAULT 0;
+    UPDATE deployments SET touched_bytes = (
+        SELECT coalesce(sum(16 + 2 * length(id) + length(flow) + coalesce(length(was_on), 0) + length(difference)), 0)
+        FROM touched WHERE touched.number = deployments.number);
+    DROP INDEX deployments_of_runtime;
+    CREATE INDEX deployments_of_runtime ON deployments (runtime, forgotten, at, bytes, touched_bytes);
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.

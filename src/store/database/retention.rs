@@ -15,7 +15,7 @@ pub(in crate::store) struct Retention {
     pub(in crate::store) earlier: usize,
     /// Seconds.
     pub(in crate::store) age: u64,
-    /// Bytes of the rows that are shown.
+    /// Bytes of the entries that are shown, with the lists of the elements that they touched.
     pub(in crate::store) bytes: u64,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn forget(
         .prepare_cached(
             "UPDATE deployments SET forgotten = TRUE WHERE number IN (
                 SELECT number FROM (
-                    SELECT number, at, row_number() OVER newest AS place, sum(bytes) OVER newest AS bytes
+                    SELECT number, at, row_number() OVER newest AS place, sum(bytes + touched_bytes) OVER newest AS bytes
                     FROM deployments WHERE runtime = ?1 AND NOT forgotten WINDOW newest AS (ORDER BY number DESC))
                 WHERE place > ?2 OR at < ?3 OR bytes > ?4)
              AND number <> (SELECT max(number) FROM deployments WHERE runtime = ?1 AND deployed)

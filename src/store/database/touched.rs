@@ -5,6 +5,7 @@ use super::{Database, Error, commit};
 use crate::store::{NodePage, Revision};
 use flows::Touched;
 use rusqlite::{Transaction, params};
+use smol_str::SmolStr;
 use std::collections::HashSet;
 
 /// The name of the fact that a migration leaves: the number of the newest deployment of a version without this table.
@@ -50,6 +51,16 @@ pub(super) fn add(
     Ok(())
 }
 
+/// The bytes that such a list takes in the table and its index: each row has its texts, its id once more, and some 16 bytes
+/// of `SQLite`'s.
+pub(super) fn bytes(touched: &[Touched]) -> i64 {
+    let row = |one: &Touched| {
+        let left = one.left.as_ref().map_or(0, SmolStr::len);
+        16 + 2 * one.id.len() + one.flow.len() + left + one.difference.name().len()
+    };
+    rows(touched.iter().map(row).sum())
+}
+
 impl Database {
     /// The deployments that have touched an element, newest first; `before`: only those older than this number.
     pub(in crate::store) fn touches(
@@ -91,6 +102,22 @@ impl Database {
         )?;
         let rows = query.query_map([runtime], |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The elements whose credentials a runtime's deployments after this revision have touched; none if the history has
+    /// forgotten the revision.
+    pub(in crate::store) fn credentials_since(
+        &self,
+        runtime: &str,
+        rev: &str,
+    ) -> Result<HashSet<SmolStr>, Error> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT DISTINCT id FROM touched JOIN deployments USING (number)
+             WHERE runtime = ?1 AND deployed AND touched.credentials AND number > (
+                SELECT max(number) FROM deployments WHERE runtime = ?1 AND rev = ?2 AND deployed)",
+        )?;
+        let rows = query.query_map([runtime, rev], |row| row.get::<_, String>(0))?;
+        rows.map(|id| Ok(id?.into())).collect()
     }
 
     /// The elements that an entry has added whose credentials a deployment of the same runtime has touched.
@@ -156,6 +183,9 @@ impl Database {
         let transaction = self.connection.transaction()?;
         for (number, touched) in found {
             add(&transaction, *number, touched)?;
+            transaction
+                .prepare_cached("UPDATE deployments SET touched_bytes = ? WHERE number = ?")?
+                .execute([bytes(touched), *number])?;
         }
         transaction.execute("DELETE FROM fact WHERE name = ?", [UNLISTED])?;
         commit(transaction)

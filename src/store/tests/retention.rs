@@ -49,11 +49,11 @@ fn entries_beyond_a_size_are_forgotten_except_the_newest() {
     let place = tempfile::tempdir().unwrap();
     let config = config::Storage {
         history: 100,
-        history_bytes: 40_000,
+        history_bytes: 250_000,
         ..config(&place)
     };
     let mut disk = Disk::open(&config).unwrap();
-    // Each takes some 17,000 bytes.
+    // Each takes some 17,000 bytes, and the list of what it adds and removes some 94,000.
     for time in 1..=5 {
         disk.commit(&at(time, 400)).unwrap();
         disk.sync_written();
