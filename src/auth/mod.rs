@@ -34,7 +34,7 @@ pub use password::{HashError, hash_password};
 pub use permission::{FLOWS_READ, FLOWS_WRITE, Permissions, Shown, covers};
 pub use registry::Registry;
 pub use session::{Session, TOKEN_LENGTH};
-pub use session_admin::{NEVER, SessionInfo, SessionSelector};
+pub use session_admin::{NEVER, SessionInfo, SessionSelector, session_id};
 
 use crate::config;
 use crate::store::{self, Store};
@@ -66,6 +66,8 @@ pub struct SignIn {
     pub here: Option<Arc<[SmolStr]>>,
     /// `client_id`.
     pub client: String,
+    /// `User-Agent`, as it may be shown.
+    pub agent: String,
     /// The client's address.
     pub address: IpAddr,
 }

@@ -75,6 +75,8 @@ pub struct Session {
     pub user: SmolStr,
     /// The program that signed in.
     pub client: SmolStr,
+    /// The `User-Agent` of the sign-in, as it may be shown; empty: it sent none.
+    pub agent: Box<str>,
     /// The scope asked for; empty: all that the user has at the time of use.
     pub scope: Arc<[SmolStr]>,
     /// When it was handed out, seconds since 1970.
@@ -89,7 +91,10 @@ pub struct Session {
     pub(super) watches: Wakers,
     /// Position in the order of insertion: an older session has a lower one.
     order: AtomicU64,
-    /// Seconds since 1970; kept in memory only, because a write at each use would cost more than it is worth.
+    /// When its idle lifetime started, seconds since 1970: a restart starts it again.
+    idle_since: u64,
+    /// Seconds since 1970, 0: not since then; kept in memory only, because a write at each use would cost more than it is
+    /// worth.
     last_used: AtomicU64,
 }
 
@@ -100,6 +105,7 @@ impl Session {
             key: row.token,
             user: SmolStr::new(&row.user),
             client: SmolStr::new(&row.client),
+            agent: row.agent.as_str().into(),
             scope: row.scope.iter().map(SmolStr::new).collect(),
             created: row.created,
             expires: row.expires,
@@ -107,7 +113,8 @@ impl Session {
             ended: AtomicBool::new(false),
             watches: Wakers::default(),
             order: AtomicU64::new(0),
-            last_used: AtomicU64::new(now),
+            idle_since: now,
+            last_used: AtomicU64::new(0),
         }
     }
 
@@ -128,19 +135,21 @@ impl Session {
 
     /// Whether its absolute lifetime has passed, or the idle one since its last use.
     pub(super) fn is_over(&self, now: u64, idle: Option<Duration>) -> bool {
-        let last_used = self.last_used.load(Ordering::Relaxed);
-        // A machine may rest for as long as it likes.
-        let idle = idle.filter(|_| !self.is_service_token());
-        self.expires <= now
-            || idle.is_some_and(|idle| last_used.saturating_add(idle.as_secs()) <= now)
+        self.first_end(idle) <= now
     }
 
     /// The earliest time at which it can expire, if it is not used again.
     pub(super) fn first_end(&self, idle: Option<Duration>) -> u64 {
-        let last_used = self.last_used.load(Ordering::Relaxed);
+        let rests_since = self.last_used().unwrap_or(self.idle_since);
+        // A machine may rest for as long as it likes.
         let idle = idle.filter(|_| !self.is_service_token());
-        let rests = idle.map(|idle| last_used.saturating_add(idle.as_secs()));
+        let rests = idle.map(|idle| rests_since.saturating_add(idle.as_secs()));
         rests.map_or(self.expires, |rests| rests.min(self.expires))
+    }
+
+    /// The time of its last use since the sign-in or the start of the gateway, seconds since 1970; up to a second late.
+    pub(super) fn last_used(&self) -> Option<u64> {
+        Some(self.last_used.load(Ordering::Relaxed)).filter(|used| *used > 0)
     }
 
     /// Whether it begins in the future: the clock has been set back, and it would live longer than it was given. It is

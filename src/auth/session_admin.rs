@@ -1,9 +1,9 @@
-//! Lists and ends sessions for operators: those of users, and the service tokens of machines.
+//! Lists and ends sessions: those of users, and the service tokens of machines.
 //!
 //! A service token is a session without a user: its permissions are its own, no password leads to it, and it does not
 //! rest. It has a name, and is called `token:NAME` where users are called by theirs.
 
-use super::session::{SERVICE_TOKEN, Session, new_token};
+use super::session::{Key, SERVICE_TOKEN, Session, new_token};
 use super::{Auth, CreateTokenError, Issued};
 use crate::store::{self, SessionRow};
 use crypto::{hex, sha256};
@@ -17,7 +17,7 @@ pub(super) const PREFIX: &str = "token:";
 /// The end of a token that has none: the last second that RFC 3339 can write.
 pub const NEVER: u64 = 253_402_300_799;
 
-/// Characters of a session's id: a prefix of its token's SHA-256, so that two never meet and none is a token.
+/// Characters of a session's id: 64 bits, so that no two of a gateway have the same. Our choice.
 const ID: usize = 16;
 
 /// The data of a session that may be shown.
@@ -29,17 +29,23 @@ pub struct SessionInfo {
     pub user: String,
     /// The program that signed in.
     pub client: String,
+    /// The `User-Agent` of the sign-in, shortened; empty: it sent none.
+    pub agent: String,
     /// The scope, or the permissions of a service token.
     pub scope: Vec<String>,
     /// Seconds since 1970.
     pub created: u64,
     /// Seconds since 1970; [`NEVER`]: it does not end.
     pub expires: u64,
+    /// Seconds since 1970; `None`: not since the sign-in or the start of the gateway.
+    pub last_used: Option<u64>,
 }
 
 /// A selection of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionSelector {
+    /// All of all users.
+    AllUsers,
     /// All of a user.
     User(String),
     /// The one with this id.
@@ -63,6 +69,7 @@ impl Auth {
             token: sha256(token.reveal().as_bytes()),
             user: format!("{PREFIX}{name}"),
             client: SERVICE_TOKEN.to_owned(),
+            agent: String::new(),
             scope: permissions,
             created: now,
             expires: expires.min(NEVER),
@@ -91,11 +98,17 @@ impl Auth {
 
     /// All sessions that are not over, oldest first, service tokens too.
     pub fn list(&self, now: u64) -> Vec<SessionInfo> {
-        let idle = self.0.registry.users().idle;
-        let alive = |session: &Session| !session.is_over(now, idle);
-        let mut listed = self.0.registry.sessions().map_alive(alive, listed);
+        let alive = self.alive(now).into_iter();
+        let mut listed: Vec<_> = alive.map(|(_, listed)| listed).collect();
         listed.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
         listed
+    }
+
+    fn alive(&self, now: u64) -> Vec<(Key, SessionInfo)> {
+        let idle = self.0.registry.users().idle;
+        let alive = |session: &Session| !session.is_over(now, idle);
+        let listed = |session: &Session| (session.key, listed(session));
+        self.0.registry.sessions().map_alive(alive, listed)
     }
 
     /// Ends sessions, as [`revoke`](Self::revoke) does; returns those that were there.
@@ -104,15 +117,14 @@ impl Auth {
         which: &SessionSelector,
         now: u64,
     ) -> Result<Vec<SessionInfo>, store::Error> {
-        let all = self.list(now);
-        let meant: Vec<_> = all.into_iter().filter(|listed| which.is(listed)).collect();
-        let ended = self
-            .0
-            .registry
-            .sessions()
-            .end(|session| meant.iter().any(|meant| meant.id == id(session)));
-        self.forget(ended).await?;
-        Ok(meant)
+        let all = self.alive(now).into_iter();
+        let (keys, ended): (Vec<Key>, Vec<_>) = all.filter(|(_, listed)| which.is(listed)).unzip();
+        let sessions = self.0.registry.sessions();
+        for key in &keys {
+            sessions.end_one(key);
+        }
+        self.forget(keys).await?;
+        Ok(ended)
     }
 }
 
@@ -127,6 +139,7 @@ impl SessionInfo {
 impl SessionSelector {
     fn is(&self, listed: &SessionInfo) -> bool {
         match self {
+            Self::AllUsers => listed.token().is_none(),
             Self::User(user) => listed.token().is_none() && listed.user == *user,
             Self::Id(id) => listed.id == *id,
             Self::Token(name) => listed.token() == Some(name),
@@ -136,17 +149,20 @@ impl SessionSelector {
 
 fn listed(session: &Session) -> SessionInfo {
     SessionInfo {
-        id: id(session),
+        id: session_id(session),
         user: session.user.to_string(),
         client: session.client.to_string(),
+        agent: session.agent.to_string(),
         scope: session.scope.iter().map(SmolStr::to_string).collect(),
         created: session.created,
         expires: session.expires,
+        last_used: session.last_used(),
     }
 }
 
-fn id(session: &Session) -> String {
-    let mut id = hex(&session.key);
+/// Names a session, and tells nothing about its token or that token's hash: a SHA-256 of that hash.
+pub fn session_id(session: &Session) -> String {
+    let mut id = hex(&sha256(&[b"flowgate session", &session.key[..]].concat()));
     id.truncate(ID);
     id
 }

@@ -61,6 +61,7 @@ impl Auth {
             token: sha256(token.reveal().as_bytes()),
             user: sign_in.user,
             client: sign_in.client,
+            agent: sign_in.agent,
             scope: sign_in.scope.iter().map(ToString::to_string).collect(),
             created: now,
             expires: now.saturating_add(users.lifetime.as_secs()),

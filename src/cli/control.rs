@@ -73,7 +73,7 @@ pub(super) enum SessionCommand {
     },
     /// End sessions now and close all that is open with them
     #[command(
-        after_help = "Examples:\n  flowgate session revoke --user maria\n  flowgate session revoke --id 1f0c8e6a4b2d9753"
+        after_help = "Examples:\n  flowgate session revoke --user maria\n  flowgate session revoke --id 1f0c8e6a4b2d9753\n  flowgate session revoke --all"
     )]
     Revoke {
         #[command(flatten)]
@@ -83,7 +83,7 @@ pub(super) enum SessionCommand {
     },
 }
 
-/// A user's sessions or one.
+/// All sessions, a user's or one.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct SessionSelector {
@@ -93,6 +93,9 @@ pub(super) struct SessionSelector {
     /// The session that `session list` shows with this id
     #[arg(long)]
     id: Option<String>,
+    /// All sessions of all users; the tokens of machines stay
+    #[arg(long)]
+    all: bool,
 }
 
 #[derive(Args)]
@@ -157,6 +160,7 @@ pub(super) fn session(config: &Config, command: SessionCommand) -> ExitCode {
         SessionCommand::Revoke { which, output } => {
             let ask = match which {
                 SessionSelector { id: Some(id), .. } => Ask::RevokeSession { id },
+                SessionSelector { all: true, .. } => Ask::RevokeAllUsers,
                 SessionSelector { user, .. } => Ask::RevokeUser {
                     user: user.unwrap_or_default(),
                 },
@@ -259,8 +263,17 @@ fn table(ask: &Ask, sessions: &[SessionInfo]) -> String {
         Ask::RevokeToken { .. } => return "revoked".to_owned(),
         _ => return format!("{} revoked", sessions.len()),
     }
-    let mut rows =
-        vec![["id", "user", "client", "permissions", "created", "expires"].map(str::to_owned)];
+    let titles = [
+        "id",
+        "user",
+        "client",
+        "permissions",
+        "created",
+        "last used",
+        "expires",
+        "agent",
+    ];
+    let mut rows = vec![titles.map(str::to_owned)];
     rows.extend(sessions.iter().map(|listed| {
         let scope = if listed.scope.is_empty() {
             "all of the user".to_owned()
@@ -273,7 +286,9 @@ fn table(ask: &Ask, sessions: &[SessionInfo]) -> String {
             listed.client.clone(),
             scope,
             rfc3339(listed.created),
+            listed.last_used.map_or_else(|| "-".to_owned(), rfc3339),
             ending(listed.expires),
+            listed.agent.clone(),
         ]
     }));
     aligned(&rows)
@@ -282,7 +297,8 @@ fn table(ask: &Ask, sessions: &[SessionInfo]) -> String {
 fn as_json(listed: &SessionInfo) -> Value {
     json!({
         "id": listed.id, "user": listed.user, "name": listed.token(), "client": listed.client,
-        "permissions": listed.scope, "created": rfc3339(listed.created), "expires": ending(listed.expires),
+        "agent": listed.agent, "permissions": listed.scope, "created": rfc3339(listed.created),
+        "last_used": listed.last_used.map(rfc3339), "expires": ending(listed.expires),
     })
 }
 

@@ -299,6 +299,7 @@ async fn signed_in(
         scope: Vec::new(),
         here: None,
         client: "service-admin".into(),
+        agent: String::new(),
         address: [127, 0, 0, 1].into(),
     };
     let token = auth.sign_in(sign_in, NOW).await.unwrap().token;

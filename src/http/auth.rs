@@ -8,6 +8,7 @@ use super::form;
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
+use super::user_agent::user_agent;
 use crate::audit::{Actor, Audit, Event, Unavailable};
 use crate::auth::{self, Caller, Issued, RevokeError, SignIn, SignInError};
 use crate::metrics::Login;
@@ -57,7 +58,11 @@ pub(super) async fn token(ctx: &mut RequestContext<'_>) -> Result<Response<Body>
             ctx.audit(Event::LoginInvalid, ctx.actor(), json!({}));
         })?;
     let here = ctx.backend.rules.load().permissions(&asked.user).cloned();
-    let asked = SignIn { here, ..asked };
+    let asked = SignIn {
+        here,
+        agent: user_agent(&ctx.head.headers),
+        ..asked
+    };
     let user = asked.user.clone();
     let actor = Actor {
         user: auth.label(&user),
@@ -214,6 +219,7 @@ fn sign_in(fields: [Option<String>; 5], address: IpAddr) -> Result<SignIn, Error
             .collect(),
         here: None,
         client,
+        agent: String::new(),
         address,
     })
 }

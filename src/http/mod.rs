@@ -54,8 +54,10 @@ mod requester;
 mod response;
 mod response_body;
 mod route;
+mod sessions;
 mod tunnel;
 mod upgrade;
+mod user_agent;
 mod visible_flows;
 #[cfg(feature = "engine")]
 mod ws_endpoint;
@@ -208,8 +210,10 @@ async fn proceed(
     }
 
     // 5. act: boxed, so that a connection does not keep room for the largest of them
-    if let Target::Proposals(action) = target {
-        return Box::pin(proposals::act(ctx, path, action)).await;
+    match target {
+        Target::Proposals(action) => return Box::pin(proposals::act(ctx, path, action)).await,
+        Target::Sessions(action) => return Box::pin(sessions::act(ctx, path, action)).await,
+        _ => {}
     }
     match &ctx.backend.runtime {
         #[cfg(feature = "engine")]
@@ -322,8 +326,10 @@ async fn act(
         Target::History(history) => history::act(ctx, path, history).await,
         Target::Comms => comms::open(ctx, None),
         Target::Endpoint => endpoint::call(ctx, path).await,
-        // Proposals are the same for every runtime, and handled before.
-        Target::Absent | Target::Unassigned | Target::Proposals(_) => Err(Error::NotFound),
+        // The same for every runtime, and handled before.
+        Target::Absent | Target::Unassigned | Target::Proposals(_) | Target::Sessions(_) => {
+            Err(Error::NotFound)
+        }
         Target::OtherMethod(offers) => {
             response::other_method(&ctx.head.method, route::allow(offers))
         }

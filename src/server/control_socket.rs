@@ -63,6 +63,8 @@ pub enum Ask {
         /// The user's name.
         user: String,
     },
+    /// Ends the sessions of all users.
+    RevokeAllUsers,
     /// Ends one session.
     RevokeSession {
         /// As it is listed.
@@ -266,6 +268,7 @@ impl ControlHandler<'_> {
             } => self.create(name, permissions, lifetime).await,
             Ask::RevokeToken { name } => self.revoke(SessionSelector::Token(name)).await,
             Ask::RevokeUser { user } => self.revoke(SessionSelector::User(user)).await,
+            Ask::RevokeAllUsers => self.revoke(SessionSelector::AllUsers).await,
             Ask::RevokeSession { id } => self.revoke(SessionSelector::Id(id)).await,
             Ask::List => self
                 .auth()
@@ -325,6 +328,10 @@ impl ControlHandler<'_> {
             SessionSelector::Token(name) if ended.is_empty() => return Err(Error::NoToken(name)),
             SessionSelector::Id(_) if ended.is_empty() => return Err(Error::NoSession),
             SessionSelector::Token(name) => (Event::TokenRevoke, json!({ "name": name })),
+            SessionSelector::AllUsers => {
+                let facts = json!({ "of": "*", "sessions": ended.len() });
+                (Event::SessionRevoke, facts)
+            }
             SessionSelector::User(user) => {
                 let facts = json!({ "of": user, "sessions": ended.len() });
                 (Event::SessionRevoke, facts)

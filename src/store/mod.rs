@@ -127,6 +127,8 @@ pub struct SessionRow {
     pub user: String,
     /// `service-admin`, `node-red-editor` …
     pub client: String,
+    /// The `User-Agent` of the sign-in, as it may be shown; empty: it sent none.
+    pub agent: String,
     /// The scope asked for; empty: all that the user has at the time of use.
     pub scope: Vec<String>,
     /// When it was handed out, seconds since 1970.

@@ -118,6 +118,7 @@ mod revocation;
 mod secret_redaction;
 mod secrets;
 mod security_headers;
+mod sessions;
 mod sign_in;
 mod sign_in_storm;
 mod single_flows;

@@ -101,6 +101,7 @@ fn attempt(user: &str, password: &str, scope: &str, address: &str) -> SignIn {
             .map(SmolStr::new)
             .collect(),
         client: "service-admin".into(),
+        agent: String::new(),
         address: address.parse().unwrap(),
     }
 }

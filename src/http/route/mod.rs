@@ -7,12 +7,14 @@
 mod admin;
 mod history;
 mod recorded;
+mod sessions;
 mod some_flows;
 mod table;
 
 pub(super) use admin::{Admin, Editor, ProposalAction};
 pub(super) use history::History;
 pub(super) use recorded::Recorded;
+pub(super) use sessions::SessionAction;
 pub(super) use some_flows::{Access, access};
 
 use super::path::Path;
@@ -54,6 +56,8 @@ pub(super) enum Target {
     Openapi,
     /// `/gateway/proposals…`
     Proposals(ProposalAction),
+    /// `/gateway/sessions…`
+    Sessions(SessionAction),
     /// `GET /flows/state`
     State,
     /// `POST /flows/state`

@@ -48,7 +48,7 @@ impl Route<'_> {
             | Target::RemoveFlow
             | Target::History(History::Rollback | History::Import)
             | Target::Comms => Recorded::Own,
-            Target::Proposals(_) if write == Recorded::Write => Recorded::Own,
+            Target::Proposals(_) | Target::Sessions(_) if write == Recorded::Write => Recorded::Own,
             Target::Admin(Admin::Credentials) => Recorded::Secret,
             // A dry run writes nothing; another method is answered with those that there are.
             Target::Check | Target::OtherMethod(_) => Recorded::Nothing,
@@ -59,6 +59,7 @@ impl Route<'_> {
             | Target::State
             | Target::Flow
             | Target::Proposals(_)
+            | Target::Sessions(_)
             | Target::Admin(_)
             | Target::History(_)
             | Target::Absent

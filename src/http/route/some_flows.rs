@@ -39,6 +39,7 @@ pub(in crate::http) fn access(target: Target, path: &Path<'_>) -> Access {
         | Target::Comms
         | Target::Endpoint
         | Target::Openapi
+        | Target::Sessions(_)
         | Target::OtherMethod(_) => Access::Same,
         Target::Flows => Access::Flows,
         Target::Flow => Access::Flow(1),

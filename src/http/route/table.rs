@@ -5,7 +5,7 @@
 
 use super::Needs::{self, Anyone, Nothing, Permission, SomeFlow};
 use super::Verb::{Delete, Get, Post, Put};
-use super::{Admin, Editor, History, Offer, ProposalAction, Target};
+use super::{Admin, Editor, History, Offer, ProposalAction, SessionAction, Target};
 use crate::metrics::RouteClass;
 
 /// A path with its methods.
@@ -240,6 +240,18 @@ pub(super) const TABLE: &[Entry] = &[
     flows(
         &["gateway", "proposals", "*", "rebase"],
         &[(Post, Target::Proposals(ProposalAction::Rebase), WRITE_FLOWS)],
+    ),
+    // Sessions are the gateway's, good at all its runtimes: permissions at one of them do not count.
+    auth(
+        &["gateway", "sessions"],
+        &[
+            (Get, Target::Sessions(SessionAction::List), Anyone),
+            (Delete, Target::Sessions(SessionAction::EndSeveral), Anyone),
+        ],
+    ),
+    auth(
+        &["gateway", "sessions", "*"],
+        &[(Delete, Target::Sessions(SessionAction::End), Anyone)],
     ),
     flows(
         &["gateway", "tags"],

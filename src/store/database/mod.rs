@@ -108,6 +108,8 @@ const MIGRATIONS: &[&str] = &["
         FROM touched WHERE touched.number = deployments.number);
     DROP INDEX deployments_of_runtime;
     CREATE INDEX deployments_of_runtime ON deployments (runtime, forgotten, at, bytes, touched_bytes);
+", "
+    ALTER TABLE session ADD COLUMN agent TEXT NOT NULL DEFAULT '';
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.
@@ -154,7 +156,7 @@ impl Database {
 
     pub(super) fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
         let mut query = self.connection.prepare(
-            "SELECT token, user, client, scope, created, expires, password FROM session ORDER BY created",
+            "SELECT token, user, client, scope, created, expires, password, agent FROM session ORDER BY created",
         )?;
         let rows = query.query_map([], |row| {
             Ok(SessionRow {
@@ -165,6 +167,7 @@ impl Database {
                 created: seconds(row, 4)?,
                 expires: seconds(row, 5)?,
                 password: row.get(6)?,
+                agent: row.get(7)?,
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
@@ -172,8 +175,8 @@ impl Database {
 
     pub(super) fn save_session(&self, session: &SessionRow) -> Result<(), Error> {
         self.change(
-            "INSERT OR REPLACE INTO session (token, user, client, scope, created, expires, password)
-             VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO session (token, user, client, scope, created, expires, password, agent)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 session.token,
                 session.user,
@@ -181,7 +184,8 @@ impl Database {
                 Value::from(session.scope.as_slice()).to_string(),
                 integer(session.created),
                 integer(session.expires),
-                session.password
+                session.password,
+                session.agent
             ],
         )
     }

@@ -140,6 +140,7 @@ async fn sessions_failures_admin_and_running_survive() {
         token: [number; 32],
         user: "alice".into(),
         client: "service-admin".into(),
+        agent: "curl/8".into(),
         scope: vec!["flows.read".into(), "two\nlines".into()],
         created: 1,
         expires: u64::from(number),

@@ -87,6 +87,7 @@ fn session(token: u8, (user, _, password): UserSpec) -> Session {
         token: [token; 32],
         user: user.into(),
         client: "service-admin".into(),
+        agent: String::new(),
         scope: Vec::new(),
         created: NOW,
         expires: END,
