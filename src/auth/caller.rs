@@ -22,7 +22,7 @@ pub struct Caller {
 pub enum AuthMethod {
     /// Not at all: anonymous, or no sign-in is required.
     Anonymous,
-    /// By a token.
+    /// By a token, or by a cookie.
     Token(Arc<Session>),
     /// By the client certificate of the connection.
     Certificate(Arc<Certificate>),
@@ -45,6 +45,11 @@ impl Caller {
         !matches!(self.known, AuthMethod::Anonymous)
     }
 
+    /// Whether the caller is known by the cookie of a page.
+    pub fn has_page(&self) -> bool {
+        self.session().is_some_and(Session::is_page)
+    }
+
     /// The caller's session, if there is one.
     pub fn session(&self) -> Option<&Session> {
         match &self.known {
@@ -59,6 +64,7 @@ impl fmt::Display for AuthMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Anonymous => Ok(()),
+            Self::Token(session) if session.is_page() => f.write_str("page"),
             Self::Token(_) => f.write_str("token"),
             Self::Certificate(certificate) => write!(f, "certificate {}", certificate.fingerprint),
         }

@@ -33,7 +33,7 @@ pub use glob::glob;
 pub use password::{HashError, hash_password};
 pub use permission::{FLOWS_READ, FLOWS_WRITE, Permissions, Shown, covers};
 pub use registry::Registry;
-pub use session::{Session, TOKEN_LENGTH};
+pub use session::{PAGE, Session, TOKEN_LENGTH};
 pub use session_admin::{NEVER, SessionInfo, SessionSelector, session_id};
 
 use crate::config;
@@ -194,8 +194,22 @@ impl Auth {
         self.0.registry.changed();
     }
 
-    /// The caller behind a bearer token; `None`: unknown, expired or revoked. Takes one map shard.
+    /// The caller behind a bearer token; `None`: unknown, expired or revoked, or a browser's cookie. Takes one map shard.
     pub fn identify(&self, token: &str, now: u64) -> Option<Caller> {
+        self.find(token, now).filter(|caller| !caller.has_page())
+    }
+
+    /// The caller behind the cookie of a browser that has signed in with the page.
+    pub fn identify_page(&self, cookie: &str, now: u64) -> Option<Caller> {
+        self.find(cookie, now).filter(Caller::has_page)
+    }
+
+    /// Whether browsers may sign in with a page.
+    pub fn has_sign_in_page(&self) -> bool {
+        self.0.registry.users().sign_in_page
+    }
+
+    fn find(&self, token: &str, now: u64) -> Option<Caller> {
         if token.len() != TOKEN_LENGTH {
             return None;
         }

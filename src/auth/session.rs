@@ -21,6 +21,9 @@ pub(super) type Key = [u8; 32];
 /// The client of a service token; no user can sign in with it.
 pub(super) const SERVICE_TOKEN: &str = "service-token";
 
+/// The client of a browser's session, whose token is a cookie; no other client can sign in with it.
+pub const PAGE: &str = "page";
+
 /// Characters of a token: 32 bytes as base64 without padding. A text of another length needs no look-up.
 pub const TOKEN_LENGTH: usize = 43;
 
@@ -131,6 +134,12 @@ impl Session {
     /// Whether it is a machine's, without a user.
     pub fn is_service_token(&self) -> bool {
         self.client == SERVICE_TOKEN
+    }
+
+    /// Whether its token is the cookie of a browser that has signed in with the page. It counts where pages are, and
+    /// nowhere else.
+    pub fn is_page(&self) -> bool {
+        self.client == PAGE
     }
 
     /// Whether its absolute lifetime has passed, or the idle one since its last use.

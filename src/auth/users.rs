@@ -33,6 +33,8 @@ pub(super) struct Users {
     pub(super) idle: Option<Duration>,
     /// The maximum number of sessions per user.
     pub(super) sessions_per_user: usize,
+    /// Whether browsers may sign in with a page.
+    pub(super) sign_in_page: bool,
 }
 
 /// One user.
@@ -89,6 +91,7 @@ impl Users {
             lifetime: config.lifetime,
             idle: config.idle,
             sessions_per_user: config.sessions_per_user,
+            sign_in_page: config.sign_in_page,
         }
     }
 
@@ -204,6 +207,7 @@ mod tests {
             idle: None,
             users: users.iter().map(user).collect(),
             anonymous: Some(vec!["flows.read".into()]),
+            sign_in_page: false,
             sessions_per_user: 100,
             throttle: config::Throttle {
                 per_user_and_address: 5,

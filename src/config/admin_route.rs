@@ -6,8 +6,8 @@ use super::Upstream;
 use super::error::SpannedError;
 use super::raw;
 use super::route::{
-    Authorization, PATH, PERMISSION, Route, alone, canonical, is_reserved, methods, permission,
-    upstream,
+    AmbientCredentials, Authorization, PATH, PERMISSION, Route, alone, canonical, is_reserved,
+    methods, permission, upstream,
 };
 use super::setting::{Source, flag};
 use toml::Spanned;
@@ -92,5 +92,6 @@ fn admin_route(
         methods,
         permission,
         authorization,
+        ambient: AmbientCredentials::default(),
     })
 }

@@ -39,7 +39,7 @@ pub use health::Health;
 pub use hosts::{Host, Hosts};
 pub use networks::Networks;
 pub use policy::{FreezeWindow, Policy, is_reason};
-pub use route::{AdminPaths, Authorization, PathRules, RESERVED, Route};
+pub use route::{AdminPaths, AmbientCredentials, Authorization, PathRules, RESERVED, Route};
 pub use setting::parse_duration;
 pub use tls::CertificateName;
 pub use upstream::{is_token, token_in};
@@ -351,6 +351,8 @@ pub struct Auth {
     pub idle: Option<Duration>,
     /// The maximum number of sessions of a user; beyond it the oldest end.
     pub sessions_per_user: usize,
+    /// Whether browsers may sign in with a page; also where a route has `sign_in = "page"`.
+    pub sign_in_page: bool,
     /// Accounts; empty: an `admin` is made at the first start.
     pub users: Vec<User>,
     /// The permissions of a request without a token; `None`: none.

@@ -200,6 +200,7 @@ pub(super) struct Auth {
     pub(super) lifetime: Entry,
     pub(super) idle: Entry,
     pub(super) sessions_per_user: Entry,
+    pub(super) sign_in_page: Entry,
     pub(super) anonymous: List,
     #[serde(default)]
     pub(super) throttle: Throttle,
@@ -451,6 +452,8 @@ pub(super) struct Route {
     pub(super) pass_authorization: Entry,
     pub(super) account: Entry,
     pub(super) permission: Entry,
+    pub(super) sign_in: Entry,
+    pub(super) basic: Entry,
 }
 
 /// `[[admin_route]]`.

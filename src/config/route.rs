@@ -53,6 +53,16 @@ pub enum Authorization {
     Client,
 }
 
+/// The credentials that a route accepts beside bearer tokens and certificates. A browser adds them to requests by itself
+/// (ambient credentials), so other pages must not be able to use them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AmbientCredentials {
+    /// The cookie of the sign-in page; browsers without it are led there.
+    pub page: bool,
+    /// User and password with each request (RFC 7617).
+    pub basic: bool,
+}
+
 /// One `[[route]]` or `[[admin_route]]`: the requirements of requests for a path.
 #[derive(Debug, Clone)]
 pub struct Route {
@@ -69,6 +79,8 @@ pub struct Route {
     pub permission: Option<String>,
     /// The source of the upstream's `Authorization`; the account only where a permission is needed.
     pub authorization: Authorization,
+    /// The credentials that it accepts beside bearer tokens and certificates.
+    pub ambient: AmbientCredentials,
 }
 
 impl Route {
@@ -202,6 +214,7 @@ fn route(
         }
     };
     let authorization = authorization((raw.pass_authorization, raw.account), permission.is_none())?;
+    let ambient = ambient((raw.sign_in, raw.basic), permission.is_none(), source)?;
     Ok(Route {
         path,
         upstream,
@@ -209,6 +222,27 @@ fn route(
         methods: methods(raw.methods, source)?,
         permission,
         authorization,
+        ambient,
+    })
+}
+
+/// The credentials that a route with a permission accepts.
+fn ambient(
+    (sign_in, basic): (raw::Entry, raw::Entry),
+    public: bool,
+    source: &Source<'_>,
+) -> Result<AmbientCredentials, SpannedError> {
+    if let Some(entry) = sign_in.as_ref().or(basic.as_ref())
+        && public
+    {
+        let sentence = "sign_in and basic are for a route with a permission: a public one asks nobody to sign in";
+        return Err(SpannedError::rule(entry.span(), sentence));
+    }
+    let is_page = |text: &str| (text == "page").then_some(true);
+    let page = sign_in.map(|entry| source.parsed(&entry, "\"page\"", is_page));
+    Ok(AmbientCredentials {
+        page: page.transpose()?.unwrap_or(false),
+        basic: flag(basic, false)?,
     })
 }
 

@@ -58,6 +58,12 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     let storage = storage(raw.storage, source)?;
     let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), &raw.policy, source)?;
     let admin_routes = admin_route::admin_routes(raw.admin_route, &upstreams, source)?;
+    let routes = route::routes(raw.route, &upstreams, &admin_routes, source)?;
+    let leads_to_page = routes.iter().any(|route| route.ambient.page);
+    let auth = auth.map(|auth| Auth {
+        sign_in_page: auth.sign_in_page || leads_to_page,
+        ..auth
+    });
     Ok(Config {
         file: None,
         secrets: Vec::new(),
@@ -77,7 +83,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         operations_hosts: hosts::hosts(raw.operations_hosts, source)?.unwrap_or_default(),
         log: log(raw.log, source)?,
         audit: audit::audit(raw.audit, source)?,
-        routes: route::routes(raw.route, &upstreams, &admin_routes, source)?,
+        routes,
         admin_routes,
         upstreams,
     })
@@ -254,6 +260,7 @@ fn auth(
         lifetime,
         idle,
         sessions_per_user: number(raw.sessions_per_user, 100, 1..=100_000)?,
+        sign_in_page: flag(raw.sign_in_page, false)?,
         users: users::users(raw.user, asked, source)?,
         anonymous: source
             .list(raw.anonymous, route::PERMISSION, route::permission)?

@@ -66,6 +66,7 @@ pub(super) async fn endpoint(engine: &Engine, path: &str, limit: Duration) -> Re
         body: bytes::Bytes::new(),
         address: std::net::Ipv4Addr::LOCALHOST.into(),
         secure: false,
+        user: None,
     };
     match timeout(limit, engine.call(endpoint, request, None)).await {
         Err(_) => Err(format!("{path} gave no answer within {limit:?}")),

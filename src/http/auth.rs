@@ -10,7 +10,7 @@ use super::response;
 use super::response_body::Body;
 use super::user_agent::user_agent;
 use crate::audit::{Actor, Audit, Event, Unavailable};
-use crate::auth::{self, Caller, Issued, RevokeError, SignIn, SignInError};
+use crate::auth::{Auth, Caller, Issued, RevokeError, SignIn, SignInError};
 use crate::metrics::Login;
 use crypto::Secret;
 use hyper::{Response, StatusCode};
@@ -58,8 +58,18 @@ pub(super) async fn token(ctx: &mut RequestContext<'_>) -> Result<Response<Body>
             ctx.audit(Event::LoginInvalid, ctx.actor(), json!({}));
         })?;
     let here = ctx.backend.rules.load().permissions(&asked.user).cloned();
+    let issued = establish(ctx, auth, SignIn { here, ..asked }).await?;
+    Ok(granted(&issued))
+}
+
+/// Signs in: the throttle, the password, the audit record, and the metrics.
+pub(super) async fn establish(
+    ctx: &RequestContext<'_>,
+    auth: Auth,
+    asked: SignIn,
+) -> Result<Issued, Error> {
+    let gateway = ctx.gateway;
     let asked = SignIn {
-        here,
         agent: user_agent(&ctx.head.headers),
         ..asked
     };
@@ -107,7 +117,7 @@ pub(super) async fn token(ctx: &mut RequestContext<'_>) -> Result<Response<Body>
     }
     let issued = result.map_err(Error::SignIn)?;
     kept.map_err(Error::SignInUnrecorded)?;
-    Ok(granted(&issued))
+    Ok(issued)
 }
 
 /// The audit record of a sign-in.
@@ -184,7 +194,7 @@ pub(super) async fn revoke(ctx: &mut RequestContext<'_>) -> Result<Response<Body
 }
 
 async fn revocation(
-    auth: auth::Auth,
+    auth: Auth,
     caller: Caller,
     token: Secret,
 ) -> Result<Option<SmolStr>, RevokeError> {
@@ -225,7 +235,7 @@ fn sign_in(fields: [Option<String>; 5], address: IpAddr) -> Result<SignIn, Error
 }
 
 /// A field that must be there; one without a value counts as omitted (RFC 6749 §3.1).
-fn filled(field: Option<String>, name: &str) -> Result<String, Error> {
+pub(super) fn filled(field: Option<String>, name: &str) -> Result<String, Error> {
     field
         .filter(|value| !value.is_empty())
         .ok_or_else(|| missing(name))

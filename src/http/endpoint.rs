@@ -15,7 +15,7 @@ use crate::gateway::Runtime;
 use crate::upstream::{Authorization, seen_by_flows};
 use crate::websocket;
 use engine::Engine;
-use engine::http::{Endpoint, Memory, Reply, Request};
+use engine::http::{Endpoint, Memory, Reply, Request, User};
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, PROXY_AUTHENTICATE, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
@@ -132,7 +132,18 @@ fn request(
         body,
         address: ctx.peer.address.ip(),
         secure: ctx.peer.secure,
+        user: user(ctx),
     }
+}
+
+/// The caller as the flow sees it.
+fn user(ctx: &RequestContext<'_>) -> Option<User> {
+    let caller = ctx.caller.as_ref().filter(|caller| caller.is_known())?;
+    let permissions = caller.permissions.shown();
+    Some(User {
+        username: caller.user.clone(),
+        permissions: permissions.names().map(SmolStr::new).collect(),
+    })
 }
 
 /// A part of the path as the flow sees it: decoded, like the path itself.

@@ -8,6 +8,7 @@ use crate::gateway::RoutingError;
 use crate::websocket::HandshakeError;
 use crate::{deployment, store, upstream};
 use serde_json::json;
+use smol_str::SmolStr;
 use std::time::Duration;
 
 /// Why an HTTP/1.1 request has no answer but that it is wrong, whatever it asks for: most often, its framing has more
@@ -146,6 +147,23 @@ pub(super) enum Error {
     /// The caller lacks the permission.
     #[error("the caller lacks a permission")]
     Scope,
+    /// A browser without the cookie of the sign-in page.
+    #[error("no sign-in")]
+    SignInNeeded {
+        /// The page, relative to the path of the request.
+        location: String,
+    },
+    /// A browser whose user lacks the permission for a page.
+    #[error("the user may not see the page")]
+    PageForbidden {
+        /// The user.
+        user: SmolStr,
+        /// The path of the sign-out, relative to that of the request.
+        sign_out: String,
+    },
+    /// The caller lacks the permission that `GET /gateway/verify` asks for.
+    #[error("the caller lacks the permission")]
+    VerifyForbidden,
     /// The caller may read some flows, and this is about all.
     #[error("this is about all flows: it needs the permission flows.read")]
     SomeFlows,

@@ -60,7 +60,11 @@ pub(super) async fn act(
         // Callers sign in at the gateway; the upstream's own sign-in would let them bypass it.
         Target::Absent if ctx.class == RouteClass::Auth => Err(Error::NotFound),
         // The same for every runtime, and handled before.
-        Target::Unassigned | Target::Proposals(_) | Target::Sessions(_) => Err(Error::NotFound),
+        Target::Unassigned
+        | Target::Proposals(_)
+        | Target::Sessions(_)
+        | Target::SignInPage(_)
+        | Target::Verify => Err(Error::NotFound),
         Target::Admin(admin) if admin.is_of_engine() => Err(Error::NoEngine),
         Target::History(history) => Box::pin(history::act(ctx, path, history)).await,
         Target::Endpoint if websocket::is_wanted(ctx.head) => {

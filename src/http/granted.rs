@@ -2,7 +2,7 @@
 
 use super::clock::unix_time;
 use super::path::Path;
-use super::route::{self, Access, Needs, Route, access};
+use super::route::{self, Access, Needs, Route, Target, access};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
 use crate::gateway::{Backend, Rules};
 use crate::metrics::RouteClass;
@@ -84,6 +84,10 @@ impl Grant for Granted {
                 known.any(|caller| caller.permissions.cover_some(needed))
             }
         };
+        // A route may no longer accept the cookie of the sign-in page.
+        let has_lost_page = route.target != Target::Verify
+            && !route.ambient.page
+            && caller.as_ref().is_some_and(Caller::has_page);
         // What is shown of all flows must not be shown to the end if the caller may now read some only.
         let too_much = caller.as_ref().is_some_and(reads_some_flows)
             && match access(route.target, &path) {
@@ -93,7 +97,7 @@ impl Grant for Granted {
                     !self.some_flows
                 }
             };
-        if granted && !too_much {
+        if granted && !too_much && !has_lost_page {
             Ok(caller)
         } else {
             Err(Lapsed::Permission)

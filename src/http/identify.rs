@@ -1,25 +1,40 @@
 //! Identifies the caller by the bearer token of a request, under the rules of RFC 6750 and docs/reference/admin-api.md
 //! §5, else by the certificate of its connection.
 //!
-//! Reads no header but `Authorization`, and no token anywhere else; [`super::origin`] identifies the requesting page.
+//! Reads no header but `Authorization`, and no token anywhere else but the cookie of [`super::page_session`] where a route
+//! has it; [`super::origin`] identifies the requesting page.
 
 use super::error::Error;
 use super::host_policy;
 use super::origin::{self, Page};
+use super::page_session;
 use super::request_context::RequestContext;
 use crate::audit::{Actor, Event};
 use crate::auth::{Auth, AuthMethod, Caller};
+use crate::config::AmbientCredentials;
 use crate::metrics::TokenCheck;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use serde_json::{Value as Json, json};
 
-/// The caller of a request that needs to be known; `admin`: it is for the admin API.
-pub(super) fn caller(ctx: &RequestContext<'_>, admin: bool) -> Result<Caller, Error> {
+/// The caller of a request that needs to be known; `admin`: it is for the admin API; `ambient`: the credentials that its
+/// route accepts beside tokens and certificates.
+pub(super) fn caller(
+    ctx: &RequestContext<'_>,
+    admin: bool,
+    ambient: AmbientCredentials,
+) -> Result<Caller, Error> {
     let caller = match &ctx.gateway.auth {
-        Some(auth) => known(ctx, auth)?,
+        Some(auth) => known(ctx, auth, ambient)?,
         None => ctx.gateway.everybody.clone(),
     };
+    if caller.has_page() {
+        if page_session::is_of_own_page(ctx, &ctx.head.method) {
+            return Ok(caller);
+        }
+        denied(ctx, &caller, "origin");
+        return Err(Error::Origin);
+    }
     let without_token = !matches!(caller.known, AuthMethod::Token(_));
     if without_token && let Err(refused) = host_policy::check_own(ctx) {
         denied(ctx, &caller, "host");
@@ -57,7 +72,11 @@ fn denied(ctx: &RequestContext<'_>, caller: &Caller, reason: &str) {
 
 /// The caller where users sign in. A token counts more than a certificate: a bad one is refused, whatever else is
 /// there.
-fn known(ctx: &RequestContext<'_>, auth: &Auth) -> Result<Caller, Error> {
+fn known(
+    ctx: &RequestContext<'_>,
+    auth: &Auth,
+    ambient: AmbientCredentials,
+) -> Result<Caller, Error> {
     let now = ctx.now;
     let count = |check| ctx.gateway.metrics.token_check(check);
     match token(&ctx.head.headers) {
@@ -78,6 +97,11 @@ fn known(ctx: &RequestContext<'_>, auth: &Auth) -> Result<Caller, Error> {
             }
         }
         Ok(None) => {
+            let cookie = page_session::cookie(&ctx.head.headers).filter(|_| ambient.page);
+            if let Some(caller) = cookie.and_then(|cookie| auth.identify_page(cookie, now)) {
+                count(TokenCheck::Valid);
+                return Ok(caller);
+            }
             let certificate = ctx.peer.certificate.as_ref();
             if let Some(caller) = certificate.and_then(|shown| auth.certified(shown, now)) {
                 count(TokenCheck::Certificate);

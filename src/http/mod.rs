@@ -41,6 +41,7 @@ mod message;
 mod meter;
 mod openapi;
 mod origin;
+mod page_session;
 mod path;
 mod pieces;
 mod proposals;
@@ -55,9 +56,11 @@ mod response;
 mod response_body;
 mod route;
 mod sessions;
+mod sign_in_page;
 mod tunnel;
 mod upgrade;
 mod user_agent;
+mod verify;
 mod visible_flows;
 #[cfg(feature = "engine")]
 mod ws_endpoint;
@@ -75,7 +78,7 @@ use crate::metrics::{RouteClass, Traffic};
 use crate::upstream::ClientBody;
 use error::Error;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
+use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use hyper::http::request::Parts;
 use hyper::http::uri::Scheme;
 use hyper::upgrade::OnUpgrade;
@@ -83,7 +86,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use path::{Path, Refused};
 use request_context::RequestContext;
 use response_body::Body;
-use route::{Access, Needs, Target};
+use route::{Access, Needs, Route, Target};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -188,12 +191,15 @@ async fn proceed(
     }
 
     // 3. identify: an open path does not look at `Authorization`
-    if route.needs != Needs::Nothing {
-        ctx.caller = Some(known(ctx, route.class, &rules)?);
-    }
-
     // 4. authorize: scope and user must both cover what the route needs
-    authorize(ctx, route.needs)?;
+    let authorized = identified(ctx, &route, &rules).and_then(|()| authorize(ctx, route.needs));
+    if let Err(refusal) = authorized {
+        return Err(if route.ambient.page {
+            page_session::led(ctx, refusal)
+        } else {
+            refusal
+        });
+    }
     let some_flows = ctx.reads_some_flows();
     if some_flows {
         authorize_some_flows(ctx, path, route.target)?;
@@ -213,6 +219,8 @@ async fn proceed(
     match target {
         Target::Proposals(action) => return Box::pin(proposals::act(ctx, path, action)).await,
         Target::Sessions(action) => return Box::pin(sessions::act(ctx, path, action)).await,
+        Target::SignInPage(action) => return Box::pin(sign_in_page::act(ctx, action)).await,
+        Target::Verify => return verify::verify(ctx),
         _ => {}
     }
     match &ctx.backend.runtime {
@@ -258,18 +266,26 @@ fn authorize(ctx: &RequestContext<'_>, needs: Needs<'_>) -> Result<(), Error> {
     Err(Error::Scope)
 }
 
-/// The caller, with the permissions of this backend.
-fn known(ctx: &mut RequestContext<'_>, class: RouteClass, rules: &Rules) -> Result<Caller, Error> {
-    let admin = class != RouteClass::Endpoint;
+/// Finds the caller, with the permissions of this backend, unless the path is open.
+fn identified(ctx: &mut RequestContext<'_>, route: &Route<'_>, rules: &Rules) -> Result<(), Error> {
+    if route.needs == Needs::Nothing {
+        return Ok(());
+    }
+    let admin = route.class != RouteClass::Endpoint;
     if admin && identify::token_in_query(ctx.head.uri.query()) {
         return Err(Error::TokenInQuery);
     }
-    let caller = identify::caller(ctx, admin)?;
+    let ambient = match route.target {
+        Target::Verify => verify::ambient(ctx.head)?,
+        _ => route.ambient,
+    };
+    let caller = identify::caller(ctx, admin, ambient)?;
     // Tokens are the gateway's, good at all sites: for them counts what the caller has everywhere.
-    Ok(match class {
+    ctx.caller = Some(match route.class {
         RouteClass::Auth => caller,
         _ => rules.here(caller),
-    })
+    });
+    Ok(())
 }
 
 /// Refuses what is too much, and what is malformed.
@@ -327,9 +343,12 @@ async fn act(
         Target::Comms => comms::open(ctx, None),
         Target::Endpoint => endpoint::call(ctx, path).await,
         // The same for every runtime, and handled before.
-        Target::Absent | Target::Unassigned | Target::Proposals(_) | Target::Sessions(_) => {
-            Err(Error::NotFound)
-        }
+        Target::Absent
+        | Target::Unassigned
+        | Target::Proposals(_)
+        | Target::Sessions(_)
+        | Target::SignInPage(_)
+        | Target::Verify => Err(Error::NotFound),
         Target::OtherMethod(offers) => {
             response::other_method(&ctx.head.method, route::allow(offers))
         }
@@ -396,6 +415,12 @@ fn with_security_headers(ctx: &RequestContext<'_>, mut response: Response<Body>)
         headers
             .entry(RESOURCE_POLICY)
             .or_insert_with(|| policy.clone());
+    }
+    // What a page shows to its user is not for others who use the same cache; of a token all caches know that
+    // (RFC 9111 §3.5).
+    if ctx.caller.as_ref().is_some_and(Caller::has_page) {
+        let private = HeaderValue::from_static("private");
+        headers.entry(CACHE_CONTROL).or_insert(private);
     }
     if let Some(hsts) = &config.hsts
         && ctx.peer.secure

@@ -1,8 +1,9 @@
 //! Removes the gateway's own tokens from a request before a flow or an upstream sees it.
 //!
-//! A token is valid at the gateway only, with all permissions of its session, so a program behind can only misuse it.
+//! The cookie of the sign-in page is one, whatever it holds. A token is valid at the gateway only, with all permissions of its session, so a program behind can only misuse it.
 //! Header fields and the query are searched; bodies and WebSocket frames are passed on unread.
 
+use super::page_session;
 use super::path::percent_decoded;
 use super::request_context::RequestContext;
 use crate::auth::{Auth, TOKEN_LENGTH};
@@ -51,6 +52,10 @@ pub(super) fn head(ctx: &RequestContext<'_>, authorization: Authorization) -> Op
 
 fn field_holds(auth: &Auth, name: &HeaderName, value: &HeaderValue) -> bool {
     let bytes = value.as_bytes();
+    let own_cookie = || bytes.split(|byte| *byte == b';').any(page_session::is_own);
+    if *name == COOKIE && own_cookie() {
+        return true;
+    }
     holds(auth, bytes) || (*name == AUTHORIZATION && basic_holds(auth, bytes))
 }
 
@@ -124,6 +129,7 @@ fn kept(auth: &Auth, name: &HeaderName, value: &HeaderValue) -> Option<HeaderVal
     let members: Vec<&[u8]> = members
         .map(<[u8]>::trim_ascii)
         .filter(|member| !holds(auth, member))
+        .filter(|member| *name != COOKIE || !page_session::is_own(member))
         .collect();
     let value = HeaderValue::from_bytes(&members.join(joint)).ok();
     value.filter(|value| !value.is_empty())

@@ -71,6 +71,12 @@ impl Identity {
             permissions: value(permissions.join(" ")),
         }
     }
+
+    /// Sets the headers.
+    pub fn set(&self, headers: &mut HeaderMap) {
+        headers.insert(USER, self.user.clone());
+        headers.insert(PERMISSIONS, self.permissions.clone());
+    }
 }
 
 impl Upstream {
@@ -166,8 +172,7 @@ fn introduce(
         headers.insert(REQUEST_ID, id);
     }
     if let Some(identity) = &front.identity {
-        headers.insert(USER, identity.user.clone());
-        headers.insert(PERMISSIONS, identity.permissions.clone());
+        identity.set(headers);
     }
 }
 

@@ -520,6 +520,7 @@ documents! {
     editor: "docs/editor.md", Started, 0;
     upstream: "docs/upstream.md", Started, 0;
     proxy: "docs/proxy.md", Started, 0;
+    forward_auth: "docs/forward-auth.md", Started, 0;
     operation: "docs/operation.md", Started, 0;
     metrics: "docs/metrics.md", Started, 0;
     audit: "docs/audit.md", Started, 0;

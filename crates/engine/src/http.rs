@@ -34,6 +34,17 @@ pub struct Request {
     pub address: IpAddr,
     /// Whether it came over TLS.
     pub secure: bool,
+    /// The user who has signed in, if any.
+    pub user: Option<User>,
+}
+
+/// A user as flows see them in `msg.req.user`: with the names that users of the stock runtime have there.
+#[derive(Debug)]
+pub struct User {
+    /// The user's name.
+    pub username: SmolStr,
+    /// The permissions that the user has here.
+    pub permissions: Vec<SmolStr>,
 }
 
 /// The response of an http response node.

@@ -45,6 +45,7 @@ impl Fixture {
                 .map(|(name, permissions)| user(name, permissions))
                 .collect(),
             anonymous: None,
+            sign_in_page: false,
             sessions_per_user: 100,
             throttle,
         };

@@ -23,18 +23,18 @@ use crate::http::admin_error::AdminError;
 #[cfg(feature = "engine")]
 use crate::http::file_body::Reading;
 use crate::http::response_body::Body;
+use crate::http::sign_in_page::{self, Page};
 use crate::policy::{Rule, Verdict};
 use crate::upstream;
 use bytes::Bytes;
 use hyper::body::Body as _;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
-    LOCATION, PRAGMA, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    HeaderName, HeaderValue, LOCATION, PRAGMA, REFERRER_POLICY, RETRY_AFTER, SEC_WEBSOCKET_VERSION,
+    UPGRADE, WWW_AUTHENTICATE,
 };
 #[cfg(feature = "engine")]
-use hyper::header::{
-    CONTENT_SECURITY_POLICY, ETAG, HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
-};
+use hyper::header::{ETAG, HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
 use hyper::{Method, Response, StatusCode};
 use serde_json::json;
 use std::time::Duration;
@@ -226,6 +226,9 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::BadToken => lapsed(Lapsed::Session),
         Error::BadTokens { wait } => retry_after(refuse(S::TOO_MANY_REQUESTS, BAD_TOKENS), *wait),
         Error::Scope => lapsed(Lapsed::Permission),
+        Error::SignInNeeded { location } => see_other(location),
+        Error::PageForbidden { user, sign_out } => page_forbidden(user, sign_out),
+        Error::VerifyForbidden => refuse(S::FORBIDDEN, "insufficient_scope"),
         Error::SomeFlows => refuse(S::FORBIDDEN, "some_flows"),
         Error::DoubledHeader(_) | Error::Message(_) => refuse(S::BAD_REQUEST, "invalid_header"),
         Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),
@@ -270,6 +273,30 @@ fn invalid_token_header(error: &Error) -> Response<Body> {
         &error.to_string(),
     );
     challenge(refused, INVALID_REQUEST)
+}
+
+/// The user may sign in as another one.
+fn page_forbidden(user: &str, sign_out: &str) -> Response<Body> {
+    let page = Page::SignedIn {
+        user,
+        sign_out,
+        forbidden: true,
+    };
+    self::page(StatusCode::FORBIDDEN, &page)
+}
+
+/// The sign-in page. Without a referrer policy of its own, its form would have no `Origin`.
+pub(super) fn page(status: StatusCode, page: &Page<'_>) -> Response<Body> {
+    let text = sign_in_page::text(page).into();
+    let response = content(status, "text/html; charset=utf-8", text);
+    let mut response = with(response, CONTENT_SECURITY_POLICY, &sign_in_page::POLICY);
+    set(&mut response, REFERRER_POLICY, "same-origin");
+    uncached(response)
+}
+
+/// Leads a browser elsewhere, with `GET` (RFC 9110 §15.4.4).
+pub(super) fn see_other(location: &str) -> Response<Body> {
+    uncached(with(empty(StatusCode::SEE_OTHER), LOCATION, location))
 }
 
 /// There is no room for now.
@@ -393,7 +420,7 @@ fn closing(mut response: Response<Body>) -> Response<Body> {
 }
 
 /// Whole seconds, rounded up (RFC 9110 §10.2.3).
-fn retry_after(mut response: Response<Body>, wait: Duration) -> Response<Body> {
+pub(super) fn retry_after(mut response: Response<Body>, wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     response
         .headers_mut()

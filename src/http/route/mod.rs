@@ -14,11 +14,11 @@ mod table;
 pub(super) use admin::{Admin, Editor, ProposalAction};
 pub(super) use history::History;
 pub(super) use recorded::Recorded;
-pub(super) use sessions::SessionAction;
+pub(super) use sessions::{PageAction, SessionAction};
 pub(super) use some_flows::{Access, access};
 
 use super::path::Path;
-use crate::config::{self, PathRules};
+use crate::config::{self, AmbientCredentials, PathRules};
 use crate::metrics::RouteClass;
 use crate::upstream::Authorization;
 use Needs::{Anyone, Nothing, Permission, SomeFlow};
@@ -58,6 +58,10 @@ pub(super) enum Target {
     Proposals(ProposalAction),
     /// `/gateway/sessions…`
     Sessions(SessionAction),
+    /// `/gateway/sign-in`, `/gateway/sign-out`
+    SignInPage(PageAction),
+    /// `GET /gateway/verify`
+    Verify,
     /// `GET /flows/state`
     State,
     /// `POST /flows/state`
@@ -113,6 +117,8 @@ pub(super) struct Route<'a> {
     pub(super) class: RouteClass,
     /// The source of the `Authorization` that an upstream receives.
     pub(super) authorization: Authorization,
+    /// The credentials that it accepts beside bearer tokens and certificates.
+    pub(super) ambient: AmbientCredentials,
 }
 
 /// Finds the route of a request.
@@ -128,6 +134,7 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) 
             needs,
             class,
             authorization: needs.authorization(),
+            ambient: AmbientCredentials::default(),
         };
     }
     let open = offers.iter().any(|(.., needs)| *needs == Needs::Nothing);
@@ -136,6 +143,7 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) 
         needs: if open { Needs::Nothing } else { Needs::Anyone },
         class,
         authorization: Authorization::None,
+        ambient: AmbientCredentials::default(),
     }
 }
 
@@ -173,6 +181,7 @@ fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route
             needs: rule.permission.as_deref().map_or(Nothing, Permission),
             class,
             authorization: rule.authorization,
+            ambient: rule.ambient,
         };
     }
     let (read, write) = default;
@@ -182,6 +191,7 @@ fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route
         needs: Permission(if reads { read } else { write }),
         class,
         authorization,
+        ambient: AmbientCredentials::default(),
     }
 }
 

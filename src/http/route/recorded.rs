@@ -48,7 +48,11 @@ impl Route<'_> {
             | Target::RemoveFlow
             | Target::History(History::Rollback | History::Import)
             | Target::Comms => Recorded::Own,
-            Target::Proposals(_) | Target::Sessions(_) if write == Recorded::Write => Recorded::Own,
+            Target::Proposals(_) | Target::Sessions(_) | Target::SignInPage(_)
+                if write == Recorded::Write =>
+            {
+                Recorded::Own
+            }
             Target::Admin(Admin::Credentials) => Recorded::Secret,
             // A dry run writes nothing; another method is answered with those that there are.
             Target::Check | Target::OtherMethod(_) => Recorded::Nothing,
@@ -60,6 +64,8 @@ impl Route<'_> {
             | Target::Flow
             | Target::Proposals(_)
             | Target::Sessions(_)
+            | Target::SignInPage(_)
+            | Target::Verify
             | Target::Admin(_)
             | Target::History(_)
             | Target::Absent

@@ -1,4 +1,4 @@
-//! The requests about sessions, named for the table of endpoints.
+//! The requests about sessions and the sign-in page, named for the table of endpoints.
 
 /// A request about sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,4 +9,15 @@ pub(in crate::http) enum SessionAction {
     End,
     /// `DELETE /gateway/sessions?user=…`, `?all=true`
     EndSeveral,
+}
+
+/// A request of the sign-in page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum PageAction {
+    /// `GET /gateway/sign-in`
+    Show,
+    /// `POST /gateway/sign-in`
+    SignIn,
+    /// `POST /gateway/sign-out`
+    SignOut,
 }

@@ -40,6 +40,8 @@ pub(in crate::http) fn access(target: Target, path: &Path<'_>) -> Access {
         | Target::Endpoint
         | Target::Openapi
         | Target::Sessions(_)
+        | Target::SignInPage(_)
+        | Target::Verify
         | Target::OtherMethod(_) => Access::Same,
         Target::Flows => Access::Flows,
         Target::Flow => Access::Flow(1),

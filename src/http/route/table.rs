@@ -5,7 +5,7 @@
 
 use super::Needs::{self, Anyone, Nothing, Permission, SomeFlow};
 use super::Verb::{Delete, Get, Post, Put};
-use super::{Admin, Editor, History, Offer, ProposalAction, SessionAction, Target};
+use super::{Admin, Editor, History, Offer, PageAction, ProposalAction, SessionAction, Target};
 use crate::metrics::RouteClass;
 
 /// A path with its methods.
@@ -253,6 +253,17 @@ pub(super) const TABLE: &[Entry] = &[
         &["gateway", "sessions", "*"],
         &[(Delete, Target::Sessions(SessionAction::End), Anyone)],
     ),
+    auth(
+        &["gateway", "sign-in"],
+        &[
+            (Get, Target::SignInPage(PageAction::Show), Nothing),
+            (Post, Target::SignInPage(PageAction::SignIn), Nothing),
+        ],
+    ),
+    auth(
+        &["gateway", "sign-out"],
+        &[(Post, Target::SignInPage(PageAction::SignOut), Nothing)],
+    ),
     flows(
         &["gateway", "tags"],
         &[(Get, Target::History(History::Tags), READ_FLOWS)],
@@ -264,6 +275,7 @@ pub(super) const TABLE: &[Entry] = &[
             (Delete, Target::History(History::RemoveTag), ALL_FLOWS),
         ],
     ),
+    admin(&["gateway", "verify"], &[(Get, Target::Verify, Anyone)]),
     admin(&["gateway", "**"], &UNASSIGNED),
     admin(
         &["icons"],

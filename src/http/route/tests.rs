@@ -22,6 +22,7 @@ fn rule(path: &str, prefix: bool, permission: Option<&str>) -> config::Route {
         methods: Vec::new(),
         permission: permission.map(Into::into),
         authorization: Authorization::None,
+        ambient: AmbientCredentials::default(),
     }
 }
 
@@ -495,6 +496,10 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
         Target::Proposals(ProposalAction::Reject),
         Target::Proposals(ProposalAction::Rebase),
         Target::Proposals(ProposalAction::Withdraw),
+        Target::Sessions(SessionAction::End),
+        Target::Sessions(SessionAction::EndSeveral),
+        Target::SignInPage(PageAction::SignIn),
+        Target::SignInPage(PageAction::SignOut),
     ];
     let listed = table::TABLE.iter().flat_map(|entry| {
         let offers = entry.offers.iter();
@@ -509,6 +514,7 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
             needs,
             class,
             authorization: Authorization::Ours,
+            ambient: AmbientCredentials::default(),
         };
         let expected = match (verb, target) {
             (_, Target::Comms) => Recorded::Own,

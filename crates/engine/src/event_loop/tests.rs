@@ -143,6 +143,7 @@ fn call(thread: &Thread) -> (Command, oneshot::Receiver<Result<Answer, Error>>) 
         body: bytes::Bytes::new(),
         address: std::net::Ipv4Addr::LOCALHOST.into(),
         secure: false,
+        user: None,
     };
     let (responder, answer) = crate::http::Responder::new(None);
     let mut permit = thread.shared.calls.grant(request.address);

@@ -65,6 +65,7 @@ fn users(all: &[UserSpec]) -> Users {
         idle: None,
         users: all.iter().map(user).collect(),
         anonymous: None,
+        sign_in_page: false,
         sessions_per_user: 3,
         throttle: config::Throttle {
             per_user_and_address: 5,

@@ -2,7 +2,7 @@
 
 use super::cookie;
 use super::in_body::{self as request_body, Body};
-use crate::http::{Exchange, Reply, Request, Responder};
+use crate::http::{Exchange, Reply, Request, Responder, User};
 use crate::node::{BoxedNode, Build, Host, Level, Node, Wake, boxed};
 use bytes::Bytes;
 use formats::qs;
@@ -219,9 +219,25 @@ fn request_object(request: &Request, query: Value, body: Body) -> Value {
     );
     put("secure", request.secure.into());
     put("hostname", hostname(host).into());
+    if let Some(user) = &request.user {
+        put("user", user_object(user));
+    }
     if !body.files.is_empty() {
         put("files", Value::array(body.files));
     }
+    Value::object(object)
+}
+
+/// `msg.req.user`, as passport leaves it in Express' request.
+fn user_object(user: &User) -> Value {
+    let permissions = user.permissions.iter().cloned().map(Value::String);
+    let mut object = Object::default();
+    let name = Value::String(user.username.clone());
+    object.insert(SmolStr::new_static("username"), name);
+    object.insert(
+        SmolStr::new_static("permissions"),
+        Value::array(permissions.collect()),
+    );
     Value::object(object)
 }
 
@@ -277,6 +293,10 @@ mod tests {
             body: Bytes::new(),
             address: std::net::Ipv4Addr::LOCALHOST.into(),
             secure: true,
+            user: Some(User {
+                username: "ann".into(),
+                permissions: vec!["http.read".into()],
+            }),
         }
     }
 
@@ -292,7 +312,8 @@ mod tests {
         let expected = concat!(
             r#"{"method":"POST","url":"/e/5?q[]=1","originalUrl":"/e/5?q[]=1","path":"/e/5","query":{"q":["1"]},"#,
             r#""params":{"id":"5"},"headers":{"host":"example.org:8443","cookie":"a=1","x-own":"1, 2"},"cookies":{"a":"1"},"#,
-            r#""body":"body","ip":"127.0.0.1","protocol":"https","secure":true,"hostname":"example.org"}"#,
+            r#""body":"body","ip":"127.0.0.1","protocol":"https","secure":true,"hostname":"example.org","#,
+            r#""user":{"username":"ann","permissions":["http.read"]}}"#,
         );
         assert_eq!(json::stringify(message.get("req")).unwrap(), expected);
         let Value::Handle(handle) = message.get("res") else {

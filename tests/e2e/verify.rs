@@ -1,0 +1,196 @@
+//! `GET /gateway/verify`: a reverse proxy asks who sends a request, for an application beside the runtime.
+
+use crate::harness::{Gateway, public};
+use crate::mock_upstream::{Action, MockUpstream, ok};
+use crate::reverse_proxies::{ReverseProxy, free_address};
+use crate::sign_in_page::{Browser, resolved};
+
+const PAGE: &str = "[auth]\nsign_in_page = true\n";
+
+#[tokio::test]
+async fn a_token_is_verified_with_its_user_and_permissions() {
+    let gateway = Gateway::start();
+    let reader = gateway.sign_in("reader").await;
+    let ask = async |query: &str, token: &str| {
+        let path = format!("/gateway/verify{query}");
+        gateway.get(&path).token(token).send().await
+    };
+    let answer = ask("", &reader).await;
+    assert_eq!((answer.status, answer.text().as_str()), (200, ""));
+    assert_eq!(answer.header("x-flowgate-user"), "reader");
+    assert_eq!(answer.header("x-flowgate-permissions"), "read");
+    assert_eq!(answer.header("cache-control"), "no-store");
+    for (query, token, status) in [
+        ("?permission=flows.read", reader.as_str(), 200),
+        ("?permission=flows.write", reader.as_str(), 403),
+        ("?permission=", reader.as_str(), 400),
+        ("?sign_in=password", reader.as_str(), 400),
+        ("", "", 401),
+        ("", "unknown", 401),
+        ("?permission=flows.read", "", 401),
+    ] {
+        let answer = ask(query, token).await;
+        assert_eq!(answer.status, status, "{query} {token}");
+        assert_eq!(answer.header("x-flowgate-user").is_empty(), status != 200);
+    }
+    let audit = gateway.audit();
+    let denied = audit
+        .iter()
+        .find(|record| record["event"] == "permission.denied")
+        .unwrap();
+    assert_eq!(
+        (&denied["user"], &denied["needs"]),
+        (&"reader".into(), &"flows.write".into())
+    );
+}
+
+#[tokio::test]
+async fn a_caller_without_a_name_has_no_identity() {
+    let gateway = Gateway::with("[auth]\nanonymous = [\"plant.view\"]");
+    for (query, status) in [
+        ("", 200),
+        ("?permission=plant.view", 200),
+        ("?permission=x", 403),
+    ] {
+        let path = format!("/gateway/verify{query}");
+        let answer = gateway
+            .get(&path)
+            .header("X-Flowgate-User", "root")
+            .send()
+            .await;
+        assert_eq!(
+            (answer.status, answer.header("x-flowgate-user")),
+            (status, "")
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_cookie_of_a_page_counts_only_if_it_is_asked_for_and_not_for_other_pages() {
+    let gateway = Gateway::with(PAGE);
+    let mut browser = Browser::new(&gateway);
+    browser.sign_in("reader").await;
+    let ask = |query: &str| browser.with_cookie(gateway.get(&format!("/gateway/verify{query}")));
+    assert_eq!(ask("").send().await.status, 401);
+    let asked = || ask("?sign_in=page&permission=read");
+    let own = format!("https://{}", gateway.address);
+    for (request, status) in [
+        (asked(), 200),
+        (asked().header("Origin", "https://evil.example"), 403),
+        (
+            asked()
+                .header("Sec-Fetch-Site", "same-site")
+                .header("Sec-Fetch-Mode", "cors"),
+            403,
+        ),
+        (asked().header("X-Forwarded-Method", "POST"), 403),
+        (
+            asked()
+                .header("X-Forwarded-Method", "POST")
+                .header("Origin", &own),
+            200,
+        ),
+        (
+            asked()
+                .header("X-Forwarded-Method", "(")
+                .header("Origin", "https://evil.example"),
+            403,
+        ),
+    ] {
+        assert_eq!(request.send().await.status, status);
+    }
+    let answer = ask("?sign_in=page&permission=flows.write").send().await;
+    assert_eq!(answer.status, 403);
+}
+
+/// The recipe of docs/forward-auth.md.
+fn nginx(address: std::net::SocketAddr, gateway: &Gateway, app: &MockUpstream) -> String {
+    let certificate = gateway.directory.path().join("certs/self-signed.crt");
+    let key = gateway.directory.path().join("certs/self-signed.key");
+    let recipe = include_str!("../../examples/forward-auth/nginx.conf");
+    recipe
+        .replace("/etc/ssl/example.org.crt", certificate.to_str().unwrap())
+        .replace("/etc/ssl/example.org.key", key.to_str().unwrap())
+        .replace("127.0.0.1:8443", &gateway.address.to_string())
+        .replace("127.0.0.1:3000", &app.address.to_string())
+        .replace("443 ssl", &format!("{address} ssl"))
+}
+
+#[tokio::test]
+async fn behind_nginx_an_application_shares_the_sign_in() {
+    let app = MockUpstream::start(|_| Action::Respond(ok("text/plain", "the app"))).await;
+    let lines = format!(
+        "{}{PAGE}[server]\ntrusted_proxies = [\"127.0.0.1\"]\n",
+        public(&["/x"])
+    );
+    let gateway = Gateway::with(&lines);
+    let address = free_address();
+    let config = nginx(address, &gateway, &app);
+    let _nginx = ReverseProxy::nginx(&config, address).await;
+    let mut front = (*gateway).clone();
+    front.address = address;
+
+    // A program without a token, with one, and with one that does not suffice.
+    let answer = front.get("/app/data").send().await;
+    assert_eq!(answer.status, 401);
+    assert!(app.take().is_empty());
+    let reader = gateway.sign_in("reader").await;
+    let request = front
+        .get("/app/data")
+        .token(&reader)
+        .header("X-Flowgate-User", "root");
+    let answer = request.send().await;
+    assert_eq!((answer.status, answer.text().as_str()), (200, "the app"));
+    let [left] = &app.take()[..] else {
+        panic!("one request")
+    };
+    let head = left.bytes.to_ascii_lowercase();
+    assert!(
+        head.contains("x-flowgate-user: reader\r\n") && !head.contains("root"),
+        "{head}"
+    );
+    assert!(
+        !head.contains(&reader.to_ascii_lowercase()),
+        "the token stays: {head}"
+    );
+    let deployer = gateway.sign_in("deployer").await;
+    assert_eq!(
+        front.get("/app/data").token(&deployer).send().await.status,
+        403
+    );
+
+    // A browser is led to the page and back.
+    let mut browser = Browser::new(&front);
+    let answer = browser.navigate("/app/data?x=1").send().await;
+    assert_eq!(answer.status, 302);
+    let page = answer.header("location").to_owned();
+    assert!(
+        page.ends_with("/gateway/sign-in?return=/app/data?x=1"),
+        "{page}"
+    );
+    let page = &page[page.find("/gateway").unwrap()..];
+    let html = browser.navigate(page).send().await.text();
+    assert!(html.contains("value=\"/app/data?x=1\""), "{html}");
+    let answer = browser
+        .sign_in_at("/gateway/sign-in", "reader", "/app/data?x=1")
+        .await;
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    assert_eq!(
+        resolved("/gateway/sign-in", answer.header("location")),
+        "/app/data?x=1"
+    );
+    let answer = browser.navigate("/app/data?x=1").send().await;
+    assert_eq!((answer.status, answer.text().as_str()), (200, "the app"));
+    let [left] = &app.take()[..] else {
+        panic!("one request")
+    };
+    assert!(!left.bytes.contains("__Host-flowgate"), "{}", left.bytes);
+
+    // Another page's form does not act as the user.
+    let forged = browser
+        .with_cookie(front.post("/app/data"))
+        .header("Origin", "https://evil.example");
+    assert_eq!(forged.send().await.status, 403);
+    assert!(app.take().is_empty());
+    assert_eq!(browser.submit("/app/data", &[]).send().await.status, 200);
+}
