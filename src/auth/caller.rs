@@ -50,6 +50,11 @@ impl Caller {
         self.session().is_some_and(Session::is_page)
     }
 
+    /// Whether the caller is known by the password of Basic authentication.
+    pub fn has_basic(&self) -> bool {
+        self.session().is_some_and(Session::is_basic)
+    }
+
     /// The caller's session, if there is one.
     pub fn session(&self) -> Option<&Session> {
         match &self.known {
@@ -65,6 +70,7 @@ impl fmt::Display for AuthMethod {
         match self {
             Self::Anonymous => Ok(()),
             Self::Token(session) if session.is_page() => f.write_str("page"),
+            Self::Token(session) if session.is_basic() => f.write_str("basic"),
             Self::Token(_) => f.write_str("token"),
             Self::Certificate(certificate) => write!(f, "certificate {}", certificate.fingerprint),
         }

@@ -5,6 +5,7 @@
 
 mod auth_watch;
 mod bad_tokens;
+mod basic;
 mod caller;
 mod error;
 mod glob;
@@ -33,7 +34,7 @@ pub use glob::glob;
 pub use password::{HashError, hash_password};
 pub use permission::{FLOWS_READ, FLOWS_WRITE, Permissions, Shown, covers};
 pub use registry::Registry;
-pub use session::{PAGE, Session, TOKEN_LENGTH};
+pub use session::{BASIC, PAGE, Session, TOKEN_LENGTH};
 pub use session_admin::{NEVER, SessionInfo, SessionSelector, session_id};
 
 use crate::config;
@@ -81,6 +82,8 @@ pub struct Issued {
     pub expires_in: Duration,
     /// The number of older sessions of the user that have ended because there were too many.
     pub ended: usize,
+    /// The key of its session.
+    key: Key,
 }
 
 /// Users, sessions and throttle of one gateway; clones share them.
@@ -271,7 +274,15 @@ impl Auth {
 
     /// Ends the session of a token without checking permissions.
     pub async fn end(&self, token: &str) -> Result<(), store::Error> {
-        let key = sha256(token.as_bytes());
+        self.end_key(sha256(token.as_bytes())).await
+    }
+
+    /// Ends the session of a token that is not handed out.
+    pub async fn withdraw(&self, issued: &Issued) -> Result<(), store::Error> {
+        self.end_key(issued.key).await
+    }
+
+    async fn end_key(&self, key: Key) -> Result<(), store::Error> {
         // Owed before it is removed: a concurrent call that does not find the session waits for the store as well.
         if self.0.registry.sessions().find(&key).is_some() {
             self.owed().insert(key);

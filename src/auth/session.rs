@@ -24,6 +24,9 @@ pub(super) const SERVICE_TOKEN: &str = "service-token";
 /// The client of a browser's session, whose token is a cookie; no other client can sign in with it.
 pub const PAGE: &str = "page";
 
+/// The client of the session that a password of Basic authentication stands for; no other client can sign in with it.
+pub const BASIC: &str = "basic";
+
 /// Characters of a token: 32 bytes as base64 without padding. A text of another length needs no look-up.
 pub const TOKEN_LENGTH: usize = 43;
 
@@ -140,6 +143,11 @@ impl Session {
     /// nowhere else.
     pub fn is_page(&self) -> bool {
         self.client == PAGE
+    }
+
+    /// Whether a password of Basic authentication stands for it. It has no token, and is in memory only.
+    pub fn is_basic(&self) -> bool {
+        self.client == BASIC
     }
 
     /// Whether its absolute lifetime has passed, or the idle one since its last use.

@@ -86,6 +86,7 @@ impl Auth {
             token,
             expires_in: Duration::from_secs(row.expires - now),
             ended: 0,
+            key: row.token,
         })
     }
 

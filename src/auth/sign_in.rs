@@ -6,10 +6,10 @@ use super::hashing::verify;
 use super::known_addresses;
 use super::pair::Pair;
 use super::queue::{MAX_WAIT, Turn};
-use super::session::{Session, new_token};
+use super::session::{BASIC, Session, new_token};
 use super::throttle::{Failed, Passed, Slot};
 use super::users::User;
-use super::{Auth, Issued, SignIn, SignInError, covers};
+use super::{Auth, Issued, SignIn, SignInError, basic, covers};
 use crate::store::SessionRow;
 use crypto::{Secret, sha256};
 use limits::sliding_window::Refused;
@@ -29,6 +29,7 @@ impl Auth {
     /// reported only after the password was right. With too many sign-ins waiting, the error is `Throttled`.
     pub async fn sign_in(&self, sign_in: SignIn, now: u64) -> Result<Issued, SignInError> {
         let pair = Pair::new(&sign_in.user, sign_in.address);
+        let basic_key = self.key_of_basic(&sign_in);
         let (turn, attempt) = self.turn(pair, now).await?;
 
         let users = self.0.registry.users();
@@ -56,22 +57,27 @@ impl Auth {
         if !sign_in.scope.iter().all(|name| covers(had, name)) {
             return Err(SignInError::InvalidScope);
         }
-        let token = new_token();
+        let (token, lifetime) = match basic_key {
+            Some(_) => (Secret::default(), users.lifetime.min(basic::LIFETIME)),
+            None => (new_token(), users.lifetime),
+        };
         let row = SessionRow {
-            token: sha256(token.reveal().as_bytes()),
+            token: basic_key.unwrap_or_else(|| sha256(token.reveal().as_bytes())),
             user: sign_in.user,
             client: sign_in.client,
             agent: sign_in.agent,
             scope: sign_in.scope.iter().map(ToString::to_string).collect(),
             created: now,
-            expires: now.saturating_add(users.lifetime.as_secs()),
+            expires: now.saturating_add(lifetime.as_secs()),
             password: user.record,
         };
+        let key = row.token;
         let ended = self.start_session(row, now).await?;
         Ok(Issued {
             token,
-            expires_in: users.lifetime,
+            expires_in: lifetime,
             ended,
+            key,
         })
     }
 
@@ -91,7 +97,12 @@ impl Auth {
 
     /// Makes a session durable, then known; gives how many older ones of the user it has ended.
     async fn start_session(&self, row: SessionRow, now: u64) -> Result<usize, SignInError> {
-        self.0.store.save_session(row.clone()).await?;
+        if row.client != BASIC {
+            self.0.store.save_session(row.clone()).await?;
+        } else if self.0.registry.sessions().find(&row.token).is_some() {
+            // Another request of the device was faster. Nothing is awaited from here until the session is there.
+            return Ok(0);
+        }
         let Some(ended) = self.0.registry.admit(Session::new(&row, now)) else {
             self.forget(vec![row.token]).await?;
             return Err(SignInError::BadCredentials {

@@ -101,7 +101,7 @@ pub(super) async fn establish(
         let kept = record.write(&result).await;
         if let (Ok(issued), Err(_)) = (&result, &kept) {
             // The token is not handed out, so no client can revoke it.
-            let ended = auth.end(issued.token.reveal()).await;
+            let ended = auth.withdraw(issued).await;
             ended.unwrap_or_else(|error| tracing::warn!(%error, "a session could not be ended"));
         }
         (result, kept)

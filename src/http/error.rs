@@ -147,6 +147,9 @@ pub(super) enum Error {
     /// The caller lacks the permission.
     #[error("the caller lacks a permission")]
     Scope,
+    /// No valid credentials for a route that accepts Basic authentication.
+    #[error("no user and password")]
+    BasicNeeded,
     /// A browser without the cookie of the sign-in page.
     #[error("no sign-in")]
     SignInNeeded {

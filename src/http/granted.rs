@@ -4,6 +4,7 @@ use super::clock::unix_time;
 use super::path::Path;
 use super::route::{self, Access, Needs, Route, Target, access};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
+use crate::config::AmbientCredentials;
 use crate::gateway::{Backend, Rules};
 use crate::metrics::RouteClass;
 use hyper::Method;
@@ -84,10 +85,12 @@ impl Grant for Granted {
                 known.any(|caller| caller.permissions.cover_some(needed))
             }
         };
-        // A route may no longer accept the cookie of the sign-in page.
-        let has_lost_page = route.target != Target::Verify
-            && !route.ambient.page
-            && caller.as_ref().is_some_and(Caller::has_page);
+        // The route may no longer accept the credential; `verify` itself asks for the cookie.
+        let AmbientCredentials { page, basic } = route.ambient;
+        let page = page || route.target == Target::Verify;
+        let refused = caller
+            .as_ref()
+            .is_some_and(|caller| (caller.has_page() && !page) || (caller.has_basic() && !basic));
         // What is shown of all flows must not be shown to the end if the caller may now read some only.
         let too_much = caller.as_ref().is_some_and(reads_some_flows)
             && match access(route.target, &path) {
@@ -97,7 +100,7 @@ impl Grant for Granted {
                     !self.some_flows
                 }
             };
-        if granted && !too_much && !has_lost_page {
+        if granted && !too_much && !refused {
             Ok(caller)
         } else {
             Err(Lapsed::Permission)

@@ -4,6 +4,7 @@
 //! Reads no header but `Authorization`, and no token anywhere else but the cookie of [`super::page_session`] where a route
 //! has it; [`super::origin`] identifies the requesting page.
 
+use super::basic;
 use super::error::Error;
 use super::host_policy;
 use super::origin::{self, Page};
@@ -28,8 +29,14 @@ pub(super) fn caller(
         Some(auth) => known(ctx, auth, ambient)?,
         None => ctx.gateway.everybody.clone(),
     };
-    if caller.has_page() {
-        if page_session::is_of_own_page(ctx, &ctx.head.method) {
+    if caller.has_page() || caller.has_basic() {
+        let method = &ctx.head.method;
+        let may = if caller.has_page() {
+            page_session::is_of_own_page(ctx, method)
+        } else {
+            page_session::is_of_no_other_page(ctx, method)
+        };
+        if may {
             return Ok(caller);
         }
         denied(ctx, &caller, "origin");
@@ -79,6 +86,18 @@ fn known(
 ) -> Result<Caller, Error> {
     let now = ctx.now;
     let count = |check| ctx.gateway.metrics.token_check(check);
+    if ambient.basic
+        && let Some((user, password)) = basic::credentials(&ctx.head.headers)?
+    {
+        let caller = auth.identify_basic(&user, password.reveal(), now);
+        let valid = caller.is_some();
+        count(if valid {
+            TokenCheck::Valid
+        } else {
+            TokenCheck::Invalid
+        });
+        return caller.ok_or(Error::BasicNeeded);
+    }
     match token(&ctx.head.headers) {
         Ok(Some(token)) => {
             if let Some(caller) = auth.identify(token, now) {

@@ -8,6 +8,7 @@ mod admin;
 mod admin_error;
 mod auth;
 mod authorized_body;
+mod basic;
 mod check;
 mod clock;
 mod comms;
@@ -192,14 +193,16 @@ async fn proceed(
 
     // 3. identify: an open path does not look at `Authorization`
     // 4. authorize: scope and user must both cover what the route needs
-    let authorized = identified(ctx, &route, &rules).and_then(|()| authorize(ctx, route.needs));
-    if let Err(refusal) = authorized {
-        return Err(if route.ambient.page {
-            page_session::led(ctx, refusal)
-        } else {
-            refusal
-        });
+    if route.ambient.basic {
+        Box::pin(basic::sign_in(ctx)).await?;
     }
+    let authorized = identified(ctx, &route, &rules).and_then(|()| authorize(ctx, route.needs));
+    authorized.map_err(|refusal| match refusal {
+        refusal if route.ambient.page => page_session::led(ctx, refusal),
+        // A browser would ask for a password itself, where the page is to do it.
+        Error::NoToken if route.ambient.basic => Error::BasicNeeded,
+        refusal => refusal,
+    })?;
     let some_flows = ctx.reads_some_flows();
     if some_flows {
         authorize_some_flows(ctx, path, route.target)?;

@@ -58,12 +58,14 @@ pub(super) fn set_cookie(token: &str, lifetime: Duration) -> Option<HeaderValue>
 /// Whether a request with the cookie, of this method, is one that a page of this origin makes, or a link that the user
 /// follows. An unsafe method and a WebSocket need the browser's word for it.
 pub(super) fn is_of_own_page(ctx: &RequestContext<'_>, method: &Method) -> bool {
-    let headers = &ctx.head.headers;
-    if !origin::page(ctx, &[]).is_ours() {
-        return method.is_safe() && is(headers, &SEC_FETCH_MODE, &["navigate"]);
-    }
     let acts = !method.is_safe() || websocket::is_wanted(ctx.head);
-    !acts || is_shown(headers)
+    is_of_no_other_page(ctx, method) && (!acts || is_shown(&ctx.head.headers))
+}
+
+/// Whether a request is of no other origin's page, but for a link that the user follows. A program names no page.
+pub(super) fn is_of_no_other_page(ctx: &RequestContext<'_>, method: &Method) -> bool {
+    let follows_link = || is(&ctx.head.headers, &SEC_FETCH_MODE, &["navigate"]);
+    origin::page(ctx, &[]).is_ours() || (method.is_safe() && follows_link())
 }
 
 /// Whether the browser has named the page that makes the request.

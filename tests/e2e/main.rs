@@ -31,6 +31,7 @@
 )]
 
 mod authenticated_upstream;
+mod basic_authentication;
 mod certificate_authority;
 mod client;
 mod comms_client;

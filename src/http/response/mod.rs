@@ -223,6 +223,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::WebSocketVersion => version_13(refuse(S::UPGRADE_REQUIRED, OTHER_VERSION)),
         Error::Authorization | Error::TokenInQuery => invalid_token_header(error),
         Error::NoToken => unauthorized(BEARER),
+        Error::BasicNeeded => basic(),
         Error::BadToken => lapsed(Lapsed::Session),
         Error::BadTokens { wait } => retry_after(refuse(S::TOO_MANY_REQUESTS, BAD_TOKENS), *wait),
         Error::Scope => lapsed(Lapsed::Permission),
@@ -273,6 +274,14 @@ fn invalid_token_header(error: &Error) -> Response<Body> {
         &error.to_string(),
     );
     challenge(refused, INVALID_REQUEST)
+}
+
+/// Both schemes that the route has (RFC 9110 §11.6.1); RFC 7617 §2.1 has the charset.
+fn basic() -> Response<Body> {
+    let mut response = unauthorized(BASIC);
+    let bearer = HeaderValue::from_static(BEARER);
+    response.headers_mut().append(WWW_AUTHENTICATE, bearer);
+    response
 }
 
 /// The user may sign in as another one.
@@ -326,6 +335,7 @@ const OTHER_TYPE: &str = "unsupported_media_type";
 const BAD_TOKENS: &str = "too_many_bad_tokens";
 const OTHER_METHOD: &str = "method_not_allowed";
 const OTHER_VERSION: &str = "invalid_websocket_version";
+const BASIC: &str = "Basic realm=\"flowgate\", charset=\"UTF-8\"";
 const BEARER: &str = "Bearer realm=\"flowgate\"";
 const INVALID_REQUEST: &str = "Bearer realm=\"flowgate\", error=\"invalid_request\"";
 const INSUFFICIENT_SCOPE: &str = "Bearer realm=\"flowgate\", error=\"insufficient_scope\"";
