@@ -20,6 +20,8 @@ pub enum SignInError {
         locked: bool,
         /// With this failure the user counts as being guessed from many addresses.
         guessed: bool,
+        /// The password was right, but the address is in none of the user's networks. Clients are not told.
+        outside: bool,
     },
     /// The user's permissions do not cover the scope.
     #[error("the user's permissions do not cover the scope")]

@@ -35,7 +35,7 @@ pub use password::{HashError, hash_password};
 pub use permission::{FLOWS_READ, FLOWS_WRITE, Permissions, Shown, covers};
 pub use registry::Registry;
 pub use session::{BASIC, PAGE, Session, TOKEN_LENGTH};
-pub use session_admin::{NEVER, SessionInfo, SessionSelector, session_id};
+pub use session_admin::{NEVER, NewToken, SessionInfo, SessionSelector, session_id};
 
 use crate::config;
 use crate::store::{self, Store};

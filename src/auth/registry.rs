@@ -4,10 +4,11 @@
 //! sessions, then increments the generation and wakes the watches ([`super::AuthWatch`]), in this order.
 
 use super::session::{Key, Session, Sessions};
-use super::sync_shim::{ArcSwap, AtomicU64};
+use super::sync_shim::{ArcSwap, AtomicBool, AtomicU64};
 use super::users::Users;
 use super::wakers::Wakers;
 use super::{AuthMethod, Caller, Permissions};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -15,6 +16,8 @@ use std::sync::atomic::Ordering;
 pub struct Registry {
     users: ArcSwap<Users>,
     sessions: Sessions,
+    /// Whether some user has networks: most gateways have none, and ask no further.
+    has_networks: AtomicBool,
     /// Incremented by each change of users, permissions or routes.
     generation: AtomicU64,
     /// Watches of callers without a session: certificates, anonymous and public requests.
@@ -28,6 +31,7 @@ pub struct Registry {
 impl Registry {
     pub(super) fn new(users: Users, now: u64) -> Self {
         Self {
+            has_networks: AtomicBool::new(users.has_networks()),
             users: ArcSwap::from_pointee(users),
             sessions: Sessions::default(),
             generation: AtomicU64::new(0),
@@ -82,6 +86,15 @@ impl Registry {
                 .of(certificate)
                 .filter(|again| again.user == caller.user),
         }
+    }
+
+    /// Whether the caller's requests may come from an address: its user and its service token name the networks.
+    pub fn admits(&self, caller: &Caller, address: IpAddr) -> bool {
+        let session = caller.session();
+        let networks = session.and_then(|session| session.networks.as_ref());
+        networks.is_none_or(|networks| networks.contains(address))
+            && (!self.has_networks.load(Ordering::Relaxed)
+                || self.users.load().admits(&caller.user, address))
     }
 
     /// Whether the caller's session or certificate is revoked or expired.
@@ -146,7 +159,9 @@ impl Registry {
     /// Replaces the users and ends sessions whose user is gone or has another password, and those beyond the limit.
     /// Returns their keys.
     pub(super) fn reload(&self, users: Users) -> Vec<Key> {
+        let has_networks = users.has_networks();
         self.users.store(Arc::new(users));
+        self.has_networks.store(has_networks, Ordering::Release);
         let ended = self.end_orphans();
         self.changed();
         ended

@@ -4,6 +4,7 @@
 
 use super::sync_shim::{AtomicBool, AtomicU64, DashMap};
 use super::wakers::Wakers;
+use crate::config::Networks;
 use crate::store::SessionRow;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -85,6 +86,8 @@ pub struct Session {
     pub agent: Box<str>,
     /// The scope asked for; empty: all that the user has at the time of use.
     pub scope: Arc<[SmolStr]>,
+    /// The networks that its requests must come from, of a service token; `None`: all.
+    pub networks: Option<Networks>,
     /// When it was handed out, seconds since 1970.
     pub created: u64,
     /// When it ends, seconds since 1970.
@@ -113,6 +116,7 @@ impl Session {
             client: SmolStr::new(&row.client),
             agent: row.agent.as_str().into(),
             scope: row.scope.iter().map(SmolStr::new).collect(),
+            networks: row.networks.as_deref().map(Networks::stored),
             created: row.created,
             expires: row.expires,
             password: row.password,

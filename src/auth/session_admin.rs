@@ -41,6 +41,19 @@ pub struct SessionInfo {
     pub last_used: Option<u64>,
 }
 
+/// A service token to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewToken {
+    /// Its name.
+    pub name: String,
+    /// Its permissions.
+    pub permissions: Vec<String>,
+    /// The networks that its requests must come from; empty: all.
+    pub networks: Vec<String>,
+    /// Its lifetime; `None`: it never ends.
+    pub lifetime: Option<Duration>,
+}
+
 /// A selection of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionSelector {
@@ -55,14 +68,14 @@ pub enum SessionSelector {
 }
 
 impl Auth {
-    /// Makes a service token, durable before it is handed out. `None`: it never ends.
-    pub async fn create_token(
-        &self,
-        name: &str,
-        permissions: Vec<String>,
-        lifetime: Option<Duration>,
-        now: u64,
-    ) -> Result<Issued, CreateTokenError> {
+    /// Makes a service token, durable before it is handed out.
+    pub async fn create_token(&self, made: NewToken, now: u64) -> Result<Issued, CreateTokenError> {
+        let NewToken {
+            name,
+            permissions,
+            networks,
+            lifetime,
+        } = made;
         let token = new_token();
         let expires = lifetime.map_or(NEVER, |lifetime| now.saturating_add(lifetime.as_secs()));
         let row = SessionRow {
@@ -70,6 +83,7 @@ impl Auth {
             user: format!("{PREFIX}{name}"),
             client: SERVICE_TOKEN.to_owned(),
             agent: String::new(),
+            networks: Some(networks).filter(|list| !list.is_empty()),
             scope: permissions,
             created: now,
             expires: expires.min(NEVER),
@@ -77,7 +91,7 @@ impl Auth {
         };
         // One at a time: two of the same name must not both find it free.
         let _creating = self.0.creating.lock().await;
-        if self.has_token(name, now) {
+        if self.has_token(&name, now) {
             return Err(CreateTokenError::NameTaken);
         }
         self.0.store.save_session(row.clone()).await?;

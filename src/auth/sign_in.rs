@@ -40,13 +40,18 @@ impl Auth {
         );
         let renew = user.is_some_and(User::is_to_renew);
         let (right, renewed) = verify(turn, password, renew, sign_in.password).await;
-        let Some(user) = user.filter(|_| right) else {
+        let outside = right && !users.admits(&sign_in.user, sign_in.address);
+        let Some(user) = user.filter(|_| right && !outside) else {
             let Failed { locked, guessed } = attempt.failed();
             if guessed {
                 report_guessing(user.map(|_| sign_in.user.as_str()));
             }
             self.keep_failure(pair, now).await;
-            return Err(SignInError::BadCredentials { locked, guessed });
+            return Err(SignInError::BadCredentials {
+                locked,
+                guessed,
+                outside,
+            });
         };
         self.keep_success(pair, attempt.passed(), now).await;
         user.hint(&sign_in.user);
@@ -66,6 +71,7 @@ impl Auth {
             user: sign_in.user,
             client: sign_in.client,
             agent: sign_in.agent,
+            networks: None,
             scope: sign_in.scope.iter().map(ToString::to_string).collect(),
             created: now,
             expires: now.saturating_add(lifetime.as_secs()),
@@ -108,6 +114,7 @@ impl Auth {
             return Err(SignInError::BadCredentials {
                 locked: false,
                 guessed: false,
+                outside: false,
             });
         };
         let count = ended.len();

@@ -4,10 +4,11 @@
 
 use super::password::Password;
 use super::{AuthMethod, Caller, Certificate, Permissions};
-use crate::config::{self, CertificateName};
+use crate::config::{self, CertificateName, Networks};
 use crypto::{Secret, random, sha256};
 use smol_str::SmolStr;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub(super) struct Users {
 pub(super) struct User {
     pub(super) password: Arc<Password>,
     pub(super) permissions: Arc<[SmolStr]>,
+    /// The networks that its requests must come from; `None`: all.
+    pub(super) networks: Option<Arc<Networks>>,
     /// Identifies the password: the SHA-256 of its hash in the config. Sessions are bound to it. `None`: no password.
     pub(super) record: Option<[u8; 32]>,
     /// The admin made at a first start, whose hash we keep and may renew.
@@ -62,6 +65,7 @@ impl Users {
             let admin = User {
                 password: Arc::new(Password::parse(hash)),
                 permissions: names(&["*"]),
+                networks: None,
                 // Not of its hash, which is renewed: the password stays as long as the database, where the sessions
                 // are.
                 record: Some(sha256(b"the generated admin")),
@@ -98,6 +102,17 @@ impl Users {
     /// The user of exactly that name.
     pub(super) fn find(&self, name: &str) -> Option<&User> {
         self.by_name.get(name)
+    }
+
+    /// Whether some user has networks.
+    pub(super) fn has_networks(&self) -> bool {
+        self.by_name.values().any(|user| user.networks.is_some())
+    }
+
+    /// Whether requests of a user may come from an address. Those of a name that is no user's may.
+    pub(super) fn admits(&self, user: &str, address: IpAddr) -> bool {
+        let networks = self.find(user).and_then(|user| user.networks.as_ref());
+        networks.is_none_or(|networks| networks.contains(address))
     }
 
     /// The user of a certificate. One that has names of several users belongs to none.
@@ -161,6 +176,7 @@ impl User {
         Self {
             password: Arc::new(password),
             permissions: names(&user.permissions),
+            networks: user.networks.clone(),
             record: hash.map(|hash| sha256(hash.reveal().as_bytes())),
             generated: false,
             hinted: Arc::default(),
@@ -200,6 +216,7 @@ mod tests {
             name: (*name).into(),
             password_hash: Some(Secret::new((*hash).into())),
             certificates: Vec::new(),
+            networks: None,
             permissions: vec!["read".into()],
         };
         config::Auth {

@@ -4,7 +4,7 @@
 
 use super::table::aligned;
 use crate::audit::rfc3339;
-use crate::auth::{NEVER, SessionInfo};
+use crate::auth::{NEVER, NewToken, SessionInfo};
 use crate::config::{Config, parse_duration};
 use crate::server::{Answer, Ask, control_socket};
 use clap::{Args, Subcommand};
@@ -38,6 +38,9 @@ pub(super) enum TokenCommand {
         /// Its permissions, such as flows.write, read or "*"; may be given several times
         #[arg(long = "permission", required = true, value_name = "PERMISSION")]
         permissions: Vec<String>,
+        /// A network that its requests must come from, such as 10.0.0.0/8 or ::1; may be given several times
+        #[arg(long = "network", value_name = "NETWORK")]
+        networks: Vec<String>,
         /// Its lifetime: 12h, 90d, at most 3650d; or never
         #[arg(long, default_value = "90d", value_parser = lifetime)]
         expires: Lifetime,
@@ -124,6 +127,7 @@ pub(super) fn token(config: &Config, command: TokenCommand) -> ExitCode {
         TokenCommand::Create {
             name,
             permissions,
+            networks,
             expires: Lifetime(expires),
             output,
         } => {
@@ -132,12 +136,12 @@ pub(super) fn token(config: &Config, command: TokenCommand) -> ExitCode {
                     "warning: this token never ends; end it with `flowgate token revoke {name}`"
                 );
             }
-            let lifetime = expires.map(|expires| expires.as_secs());
-            let ask = Ask::CreateToken {
+            let ask = Ask::CreateToken(NewToken {
                 name,
                 permissions,
-                lifetime,
-            };
+                networks,
+                lifetime: expires,
+            });
             tell(config, &ask, &output, |_| true)
         }
         TokenCommand::List { output } => tell(config, &Ask::List, &output, |listed| {

@@ -6,6 +6,7 @@ use super::{Comms, PendingEditor};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
 use crate::metrics::TokenCheck;
 use crypto::Secret;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The permission that receiving events needs (docs/reference/node-red-admin-api.md §4).
@@ -19,6 +20,16 @@ pub(super) type Watch = AuthWatch<Subscription>;
 pub(super) struct Subscription {
     auth: Option<Auth>,
     here: super::Here,
+    /// The client's address.
+    address: Option<IpAddr>,
+}
+
+impl Subscription {
+    /// Whether the networks of the user and the token have the client's address.
+    fn admits(&self, caller: &Caller) -> bool {
+        let registry = self.registry().zip(self.address);
+        registry.is_none_or(|(registry, address)| registry.admits(caller, address))
+    }
 }
 
 impl Grant for Subscription {
@@ -28,7 +39,7 @@ impl Grant for Subscription {
 
     fn narrowed(&self, caller: Option<Caller>) -> Result<Option<Caller>, Lapsed> {
         let caller = caller.map(|caller| (self.here)(caller));
-        let permitted = |caller: &Caller| caller.permissions.cover(NEEDS);
+        let permitted = |caller: &Caller| caller.permissions.cover(NEEDS) && self.admits(caller);
         if caller.as_ref().is_some_and(permitted) {
             Ok(caller)
         } else {
@@ -87,15 +98,24 @@ fn permitted(
     generation: u64,
 ) -> Option<Watch> {
     let caller = (editor.here)(caller);
-    let granted = caller.permissions.cover(NEEDS);
+    let granted = caller.permissions.cover(NEEDS) && subscription(comms, editor).admits(&caller);
     comms.metrics.permission_check(granted);
     granted.then(|| watch(comms, editor, Some(caller), generation))
 }
 
-fn watch(comms: &Comms, editor: &PendingEditor, caller: Option<Caller>, generation: u64) -> Watch {
-    let subscription = Subscription {
+fn subscription(comms: &Comms, editor: &PendingEditor) -> Subscription {
+    Subscription {
         auth: comms.auth.clone(),
         here: Arc::clone(&editor.here),
-    };
-    AuthWatch::new(caller, subscription, generation, editor.clock)
+        address: editor.actor.address,
+    }
+}
+
+fn watch(comms: &Comms, editor: &PendingEditor, caller: Option<Caller>, generation: u64) -> Watch {
+    AuthWatch::new(
+        caller,
+        subscription(comms, editor),
+        generation,
+        editor.clock,
+    )
 }

@@ -93,5 +93,6 @@ fn admin_route(
         permission,
         authorization,
         ambient: AmbientCredentials::default(),
+        networks: None,
     })
 }

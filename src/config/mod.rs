@@ -37,7 +37,7 @@ pub use error::{Diagnostic, Error, Problem};
 pub use headers::RESOURCE_POLICY;
 pub use health::Health;
 pub use hosts::{Host, Hosts};
-pub use networks::Networks;
+pub use networks::{Networks, is_network};
 pub use policy::{FreezeWindow, Policy, is_reason};
 pub use route::{AdminPaths, AmbientCredentials, Authorization, PathRules, RESERVED, Route};
 pub use setting::parse_duration;
@@ -51,6 +51,7 @@ use smol_str::SmolStr;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The `gateway.toml` of the repository: the documented defaults, used when there is no other.
@@ -368,6 +369,8 @@ pub struct User {
     pub name: String,
     /// Argon2id PHC string or bcrypt (`$2a$`, `$2b$`, `$2y$`); `None`: the user signs in by certificate only.
     pub password_hash: Option<Secret>,
+    /// The networks that the user's requests must come from; `None`: all.
+    pub networks: Option<Arc<Networks>>,
     /// The user's certificates.
     pub certificates: Vec<CertificateName>,
     /// `*`, `read`, `flows.write` …

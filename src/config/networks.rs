@@ -1,4 +1,5 @@
-//! Networks of addresses, as `["10.0.0.0/8", "::1"]`, whose information about clients is trusted.
+//! Networks of addresses, as `["10.0.0.0/8", "::1"]`: whose information about clients is trusted, and from where a user, a
+//! service token or a route may be used.
 //!
 //! Knows addresses only. An IPv4 address written as IPv6 (`::ffff:10.0.0.1`) is the IPv4 address, here and everywhere.
 
@@ -7,6 +8,8 @@ use super::raw::List;
 use super::setting::Source;
 use ipnet::{IpNet, Ipv4Net};
 use std::net::IpAddr;
+use std::sync::Arc;
+use toml::Spanned;
 
 /// The expected form of a network, for errors.
 const EXPECTED: &str =
@@ -21,6 +24,11 @@ impl Networks {
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
+    }
+
+    /// Networks that were written down before; one that cannot be read admits no address.
+    pub fn stored(texts: &[String]) -> Self {
+        Self(texts.iter().filter_map(|text| parse(text)).collect())
     }
 
     /// Whether there are none.
@@ -38,6 +46,29 @@ impl Networks {
 pub(super) fn networks(list: List, source: &Source<'_>) -> Result<Networks, SpannedError> {
     let networks = source.list(list, EXPECTED, parse)?;
     Ok(Networks(networks.unwrap_or_default()))
+}
+
+/// Reads a list of networks that clients must be in; `None` without the key.
+pub(super) fn allowed(
+    list: List,
+    source: &Source<'_>,
+) -> Result<Option<Arc<Networks>>, SpannedError> {
+    let span = list.as_ref().map(Spanned::span);
+    let found = networks(list, source)?;
+    match span {
+        Some(span) if found.is_empty() => {
+            let sentence =
+                "networks has none, so no client could be in one: name one, or leave the key out";
+            Err(SpannedError::rule(span, sentence))
+        }
+        Some(_) => Ok(Some(Arc::new(found))),
+        None => Ok(None),
+    }
+}
+
+/// Whether a text is a network.
+pub fn is_network(text: &str) -> bool {
+    parse(text).is_some()
 }
 
 /// Host bits (`10.0.0.1/8`) are refused: either the address or the length is a slip of the pen.

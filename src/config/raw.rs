@@ -227,6 +227,7 @@ pub(super) struct User {
     pub(super) password_hash: Entry,
     pub(super) password_hash_file: Entry,
     pub(super) certificates: List,
+    pub(super) networks: List,
     pub(super) permissions: List,
 }
 
@@ -454,6 +455,7 @@ pub(super) struct Route {
     pub(super) permission: Entry,
     pub(super) sign_in: Entry,
     pub(super) basic: Entry,
+    pub(super) networks: List,
 }
 
 /// `[[admin_route]]`.

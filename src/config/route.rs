@@ -5,8 +5,9 @@ use super::error::SpannedError;
 use super::packages::is_package_path;
 use super::raw;
 use super::setting::{Source, flag};
-use super::{Mount, Upstream};
+use super::{Mount, Networks, Upstream, networks};
 use crypto::hex_digit;
+use std::sync::Arc;
 use toml::{Spanned, Value};
 
 /// First path segments of the runtime's admin API and editor (docs/reference/node-red-admin-api.md §2), and `gateway`, the
@@ -81,6 +82,8 @@ pub struct Route {
     pub authorization: Authorization,
     /// The credentials that it accepts beside bearer tokens and certificates.
     pub ambient: AmbientCredentials,
+    /// The networks that its requests must come from; `None`: all.
+    pub networks: Option<Arc<Networks>>,
 }
 
 impl Route {
@@ -223,6 +226,7 @@ fn route(
         permission,
         authorization,
         ambient,
+        networks: networks::allowed(raw.networks, source)?,
     })
 }
 

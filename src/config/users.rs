@@ -4,7 +4,7 @@
 
 use super::error::SpannedError;
 use super::setting::{Source, Span};
-use super::{CertificateName, User, password_hash as hash, raw, route, tls};
+use super::{CertificateName, User, networks, password_hash as hash, raw, route, tls};
 use crypto::Secret;
 use toml::Spanned;
 
@@ -79,6 +79,7 @@ fn user(table: Spanned<raw::User>, asked: bool, source: &Source<'_>) -> Result<U
         password_hash: password_hash.transpose()?,
         certificates,
         permissions,
+        networks: networks::allowed(raw.networks, source)?,
     })
 }
 

@@ -142,8 +142,15 @@ impl SignInRecord {
         let Err(error) = result else {
             return audit.written(event, &actor, now, facts).await;
         };
+        let mut facts = facts;
+        if let SignInError::BadCredentials { outside: true, .. } = error {
+            facts["reason"] = "network".into();
+        }
         audit.record(event, &actor, now, facts.clone());
-        if let SignInError::BadCredentials { locked, guessed } = error {
+        if let SignInError::BadCredentials {
+            locked, guessed, ..
+        } = error
+        {
             if *locked {
                 audit.record(Event::Lockout, &actor, now, facts.clone());
             }

@@ -167,6 +167,9 @@ pub(super) enum Error {
     /// The caller lacks the permission that `GET /gateway/verify` asks for.
     #[error("the caller lacks the permission")]
     VerifyForbidden,
+    /// The client's address is in none of the networks of the user, the token or the route.
+    #[error("this is not allowed from the network of the client")]
+    Network,
     /// The caller may read some flows, and this is about all.
     #[error("this is about all flows: it needs the permission flows.read")]
     SomeFlows,

@@ -2,14 +2,15 @@
 
 use super::clock::unix_time;
 use super::path::Path;
+use super::request_context::RequestContext;
 use super::route::{self, Access, Needs, Route, Target, access};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
 use crate::config::AmbientCredentials;
 use crate::gateway::{Backend, Rules};
 use crate::metrics::RouteClass;
 use hyper::Method;
-use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Watches the authorization of a request. Boxed: it goes along with the request and its response, which are moved
@@ -24,6 +25,8 @@ pub(super) struct Granted {
     target: Option<PathAndQuery>,
     /// Whether the caller read some flows only when it was authorized.
     some_flows: bool,
+    /// The client's address.
+    address: IpAddr,
 }
 
 /// The route of a request at a backend, by which it is authorized: at first, and at each re-check.
@@ -43,16 +46,17 @@ pub(super) fn route<'r>(
 impl Granted {
     /// Watches a request that is authorized for this caller, in this generation of users and permissions.
     pub(super) fn watch(
-        backend: &Arc<Backend>,
-        head: &Parts,
+        ctx: &RequestContext<'_>,
         caller: Option<Caller>,
         generation: u64,
     ) -> Watch {
+        let head = ctx.head;
         let granted = Self {
-            backend: Arc::clone(backend),
+            backend: Arc::clone(ctx.backend),
             method: head.method.clone(),
             target: head.uri.path_and_query().cloned(),
             some_flows: caller.as_ref().is_some_and(reads_some_flows),
+            address: ctx.peer.address.ip(),
         };
         Box::new(AuthWatch::new(caller, granted, generation, unix_time))
     }
@@ -100,7 +104,14 @@ impl Grant for Granted {
                     !self.some_flows
                 }
             };
-        if granted && !too_much && !refused {
+        let registry = self.registry();
+        let user_admits = caller
+            .as_ref()
+            .zip(registry)
+            .is_none_or(|(caller, registry)| registry.admits(caller, self.address));
+        let mut networks = route.networks.iter();
+        let admitted = user_admits && networks.all(|networks| networks.contains(self.address));
+        if granted && admitted && !too_much && !refused {
             Ok(caller)
         } else {
             Err(Lapsed::Permission)

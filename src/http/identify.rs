@@ -29,6 +29,12 @@ pub(super) fn caller(
         Some(auth) => known(ctx, auth, ambient)?,
         None => ctx.gateway.everybody.clone(),
     };
+    if let Some(auth) = &ctx.gateway.auth
+        && !auth.registry().admits(&caller, ctx.peer.address.ip())
+    {
+        denied(ctx, &caller, "network");
+        return Err(Error::Network);
+    }
     if caller.has_page() || caller.has_basic() {
         let method = &ctx.head.method;
         let may = if caller.has_page() {
@@ -67,7 +73,7 @@ pub(super) fn caller(
     Ok(caller)
 }
 
-/// Records that a web page may not act as this caller.
+/// Records that this caller may not act from there.
 fn denied(ctx: &RequestContext<'_>, caller: &Caller, reason: &str) {
     let actor = Actor {
         user: caller.user.to_string(),

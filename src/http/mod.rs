@@ -187,6 +187,12 @@ async fn proceed(
     ctx.authorization = route.authorization;
     ctx.in_flight = Some(gateway.metrics.in_flight(route.class));
 
+    if let Some(networks) = route.networks
+        && !networks.contains(ctx.peer.address.ip())
+    {
+        ctx.audit(Event::Denied, ctx.actor(), json!({ "reason": "network" }));
+        return Err(Error::Network);
+    }
     if let Some(answer) = cors::preflight(ctx, &route) {
         return Ok(answer);
     }

@@ -99,7 +99,7 @@ impl<'a> RequestContext<'a> {
     /// A watch of the caller's authorization, for what outlives the request.
     pub(super) fn new_watch(&self) -> Watch {
         let caller = self.caller.clone();
-        Granted::watch(self.backend, self.head, caller, self.generation)
+        Granted::watch(self, caller, self.generation)
     }
 
     /// Puts the watch back.

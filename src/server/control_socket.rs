@@ -6,8 +6,8 @@
 
 use super::reload::Reload;
 use crate::audit::{Actor, Event, Unavailable, rfc3339};
-use crate::auth::{Auth, CreateTokenError, SessionInfo, SessionSelector};
-use crate::config::{is_permission, is_reason};
+use crate::auth::{Auth, CreateTokenError, NewToken, SessionInfo, SessionSelector};
+use crate::config::{is_network, is_permission, is_reason};
 use crate::gateway::Gateway;
 #[cfg(feature = "engine")]
 use crate::gateway::Runtime;
@@ -43,14 +43,7 @@ const MAX_PROFILE: Duration = Duration::from_secs(30);
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Ask {
     /// Makes a service token.
-    CreateToken {
-        /// Its name.
-        name: String,
-        /// Its permissions.
-        permissions: Vec<String>,
-        /// For how many seconds; `None`: for ever.
-        lifetime: Option<u64>,
-    },
+    CreateToken(NewToken),
     /// Ends the service token of this name.
     RevokeToken {
         /// Its name.
@@ -231,6 +224,10 @@ enum Error {
     Name,
     #[error("{0:?} is no permission; write for example flows.write, read or \"*\"")]
     Permission(String),
+    #[error(
+        "{0:?} is no network; write an address, or a network without host bits such as 10.0.0.0/8"
+    )]
+    Network(String),
     #[error("a token needs at least one permission")]
     NoPermission,
     #[error("there is no token named {0}")]
@@ -261,11 +258,7 @@ enum Error {
 impl ControlHandler<'_> {
     async fn answer(&self, ask: Ask) -> Answer {
         let answer = match ask {
-            Ask::CreateToken {
-                name,
-                permissions,
-                lifetime,
-            } => self.create(name, permissions, lifetime).await,
+            Ask::CreateToken(made) => self.create(made).await,
             Ask::RevokeToken { name } => self.revoke(SessionSelector::Token(name)).await,
             Ask::RevokeUser { user } => self.revoke(SessionSelector::User(user)).await,
             Ask::RevokeAllUsers => self.revoke(SessionSelector::AllUsers).await,
@@ -288,14 +281,10 @@ impl ControlHandler<'_> {
         answer.unwrap_or_else(|error| Answer::Refused(error.to_string()))
     }
 
-    async fn create(
-        &self,
-        name: String,
-        permissions: Vec<String>,
-        lifetime: Option<u64>,
-    ) -> Result<Answer, Error> {
+    async fn create(&self, made: NewToken) -> Result<Answer, Error> {
         let auth = self.auth()?;
-        if !is_name(&name) {
+        let (name, permissions) = (&made.name, &made.permissions);
+        if !is_name(name) {
             return Err(Error::Name);
         }
         if permissions.is_empty() {
@@ -304,17 +293,21 @@ impl ControlHandler<'_> {
         if let Some(wrong) = permissions.iter().find(|text| !is_permission(text)) {
             return Err(Error::Permission(wrong.clone()));
         }
-        if auth.has_token(&name, self.now) {
+        if let Some(wrong) = made.networks.iter().find(|text| !is_network(text)) {
+            return Err(Error::Network(wrong.clone()));
+        }
+        if auth.has_token(name, self.now) {
             return Err(CreateTokenError::NameTaken.into());
         }
-        let facts = json!({ "name": name, "permissions": permissions, "lifetime": lifetime });
+        let lifetime = made.lifetime.map(|lifetime| lifetime.as_secs());
+        let facts = json!({
+            "name": name, "permissions": permissions, "networks": made.networks, "lifetime": lifetime,
+        });
         self.durable(Event::TokenCreate, facts).await?;
         if lifetime.is_none() {
             tracing::warn!(name, "a service token that never ends has been made");
         }
-        let lifetime = lifetime.map(Duration::from_secs);
-        let issued = auth.create_token(&name, permissions, lifetime, self.now);
-        let issued = issued.await?;
+        let issued = auth.create_token(made, self.now).await?;
         Ok(Answer::Token {
             token: issued.token.reveal().to_owned(),
             expires: self.now + issued.expires_in.as_secs(),

@@ -131,6 +131,8 @@ pub struct SessionRow {
     pub agent: String,
     /// The scope asked for; empty: all that the user has at the time of use.
     pub scope: Vec<String>,
+    /// The networks that the requests of a service token must come from; `None`: all.
+    pub networks: Option<Vec<String>>,
     /// When it was handed out, seconds since 1970.
     pub created: u64,
     /// When it ends, seconds since 1970.

@@ -102,6 +102,7 @@ mod memory;
 mod mqtt_proxy;
 mod multiple_upstreams;
 mod multiple_upstreams_permissions;
+mod networks;
 mod node_history;
 mod openapi;
 mod operations;

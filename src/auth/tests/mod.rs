@@ -87,6 +87,7 @@ fn user(name: &str, permissions: &str) -> config::User {
         name: name.into(),
         password_hash: Some(Secret::new(hash)),
         certificates: Vec::new(),
+        networks: None,
         permissions: permissions.split(' ').map(Into::into).collect(),
     }
 }
@@ -104,6 +105,16 @@ fn attempt(user: &str, password: &str, scope: &str, address: &str) -> SignIn {
         client: "service-admin".into(),
         agent: String::new(),
         address: address.parse().unwrap(),
+    }
+}
+
+/// A service token with all permissions that never ends.
+fn machine(name: &str) -> NewToken {
+    NewToken {
+        name: name.into(),
+        permissions: vec!["*".into()],
+        networks: Vec::new(),
+        lifetime: None,
     }
 }
 

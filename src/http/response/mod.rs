@@ -214,6 +214,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
         Error::Origin => refuse(S::FORBIDDEN, "invalid_origin"),
+        Error::Network => refuse(S::FORBIDDEN, "network_not_allowed"),
         Error::TooManyWaiting => busy(error, "too_many_channels"),
         #[cfg(feature = "engine")]
         Error::EditorBusy => busy(error, "editor_busy"),

@@ -18,7 +18,7 @@ pub(super) use sessions::{PageAction, SessionAction};
 pub(super) use some_flows::{Access, access};
 
 use super::path::Path;
-use crate::config::{self, AmbientCredentials, PathRules};
+use crate::config::{self, AmbientCredentials, Networks, PathRules};
 use crate::metrics::RouteClass;
 use crate::upstream::Authorization;
 use Needs::{Anyone, Nothing, Permission, SomeFlow};
@@ -107,7 +107,7 @@ pub(super) enum Verb {
 pub(super) type Offer = (Verb, Target, Needs<'static>);
 
 /// The route of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Route<'a> {
     /// The action to perform.
     pub(super) target: Target,
@@ -119,6 +119,8 @@ pub(super) struct Route<'a> {
     pub(super) authorization: Authorization,
     /// The credentials that it accepts beside bearer tokens and certificates.
     pub(super) ambient: AmbientCredentials,
+    /// The networks that requests must come from; `None`: all.
+    pub(super) networks: Option<&'a Networks>,
 }
 
 /// Finds the route of a request.
@@ -135,6 +137,7 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) 
             class,
             authorization: needs.authorization(),
             ambient: AmbientCredentials::default(),
+            networks: None,
         };
     }
     let open = offers.iter().any(|(.., needs)| *needs == Needs::Nothing);
@@ -144,6 +147,7 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) 
         class,
         authorization: Authorization::None,
         ambient: AmbientCredentials::default(),
+        networks: None,
     }
 }
 
@@ -182,6 +186,7 @@ fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route
             class,
             authorization: rule.authorization,
             ambient: rule.ambient,
+            networks: rule.networks.as_deref(),
         };
     }
     let (read, write) = default;
@@ -192,6 +197,7 @@ fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route
         class,
         authorization,
         ambient: AmbientCredentials::default(),
+        networks: None,
     }
 }
 

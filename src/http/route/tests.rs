@@ -23,6 +23,7 @@ fn rule(path: &str, prefix: bool, permission: Option<&str>) -> config::Route {
         permission: permission.map(Into::into),
         authorization: Authorization::None,
         ambient: AmbientCredentials::default(),
+        networks: None,
     }
 }
 
@@ -515,6 +516,7 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
             class,
             authorization: Authorization::Ours,
             ambient: AmbientCredentials::default(),
+            networks: None,
         };
         let expected = match (verb, target) {
             (_, Target::Comms) => Recorded::Own,

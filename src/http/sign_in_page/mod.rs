@@ -87,7 +87,9 @@ fn here(ctx: &RequestContext<'_>, path: &str) -> String {
 
 fn signed_in(ctx: &RequestContext<'_>, auth: &Auth) -> Option<Caller> {
     let cookie = page_session::cookie(&ctx.head.headers)?;
-    auth.identify_page(cookie, ctx.now)
+    let caller = auth.identify_page(cookie, ctx.now)?;
+    let address = ctx.peer.address.ip();
+    auth.registry().admits(&caller, address).then_some(caller)
 }
 
 /// `POST /gateway/sign-in`

@@ -110,6 +110,7 @@ const MIGRATIONS: &[&str] = &["
     CREATE INDEX deployments_of_runtime ON deployments (runtime, forgotten, at, bytes, touched_bytes);
 ", "
     ALTER TABLE session ADD COLUMN agent TEXT NOT NULL DEFAULT '';
+    ALTER TABLE session ADD COLUMN networks TEXT;
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.
@@ -156,7 +157,7 @@ impl Database {
 
     pub(super) fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
         let mut query = self.connection.prepare(
-            "SELECT token, user, client, scope, created, expires, password, agent FROM session ORDER BY created",
+            "SELECT token, user, client, scope, created, expires, password, agent, networks FROM session ORDER BY created",
         )?;
         let rows = query.query_map([], |row| {
             Ok(SessionRow {
@@ -168,6 +169,7 @@ impl Database {
                 expires: seconds(row, 5)?,
                 password: row.get(6)?,
                 agent: row.get(7)?,
+                networks: networks(row, 8)?,
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
@@ -175,8 +177,8 @@ impl Database {
 
     pub(super) fn save_session(&self, session: &SessionRow) -> Result<(), Error> {
         self.change(
-            "INSERT OR REPLACE INTO session (token, user, client, scope, created, expires, password, agent)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO session (token, user, client, scope, created, expires, password, agent, networks)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 session.token,
                 session.user,
@@ -185,7 +187,8 @@ impl Database {
                 integer(session.created),
                 integer(session.expires),
                 session.password,
-                session.agent
+                session.agent,
+                session.networks.as_deref().map(|list| Value::from(list).to_string())
             ],
         )
     }
@@ -312,6 +315,13 @@ fn scope(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<String>> {
     serde_json::from_str(&row.get::<_, String>(column)?).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
     })
+}
+
+fn networks(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Vec<String>>> {
+    match row.get::<_, Option<String>>(column)? {
+        Some(_) => scope(row, column).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// A failure of the system under the database.

@@ -58,6 +58,7 @@ fn users(all: &[UserSpec]) -> Users {
         name: (*name).to_owned(),
         password_hash: Some(Secret::new((*password).to_owned())),
         certificates: Vec::new(),
+        networks: None,
         permissions: vec![(*permission).to_owned()],
     };
     let config = config::Auth {
@@ -89,6 +90,7 @@ fn session(token: u8, (user, _, password): UserSpec) -> Session {
         user: user.into(),
         client: "service-admin".into(),
         agent: String::new(),
+        networks: None,
         scope: Vec::new(),
         created: NOW,
         expires: END,
