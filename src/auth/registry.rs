@@ -8,6 +8,7 @@ use super::sync_shim::{ArcSwap, AtomicBool, AtomicU64};
 use super::users::Users;
 use super::wakers::Wakers;
 use super::{AuthMethod, Caller, Permissions};
+use crate::config::RateLimit;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,8 +17,8 @@ use std::sync::atomic::Ordering;
 pub struct Registry {
     users: ArcSwap<Users>,
     sessions: Sessions,
-    /// Whether some user has networks: most gateways have none, and ask no further.
-    has_networks: AtomicBool,
+    /// Whether some user has networks or a limit of requests: most gateways have none, and ask no further.
+    has_restricted: AtomicBool,
     /// Incremented by each change of users, permissions or routes.
     generation: AtomicU64,
     /// Watches of callers without a session: certificates, anonymous and public requests.
@@ -31,7 +32,7 @@ pub struct Registry {
 impl Registry {
     pub(super) fn new(users: Users, now: u64) -> Self {
         Self {
-            has_networks: AtomicBool::new(users.has_networks()),
+            has_restricted: AtomicBool::new(users.has_restricted()),
             users: ArcSwap::from_pointee(users),
             sessions: Sessions::default(),
             generation: AtomicU64::new(0),
@@ -93,8 +94,17 @@ impl Registry {
         let session = caller.session();
         let networks = session.and_then(|session| session.networks.as_ref());
         networks.is_none_or(|networks| networks.contains(address))
-            && (!self.has_networks.load(Ordering::Relaxed)
+            && (!self.has_restricted.load(Ordering::Relaxed)
                 || self.users.load().admits(&caller.user, address))
+    }
+
+    /// The limit of the caller's requests: that of its user or its service token.
+    pub fn rate_limit(&self, caller: &Caller) -> Option<RateLimit> {
+        let own = caller.session().and_then(|session| session.rate_limit);
+        if own.is_some() || !self.has_restricted.load(Ordering::Relaxed) {
+            return own;
+        }
+        self.users.load().find(&caller.user)?.rate_limit
     }
 
     /// Whether the caller's session or certificate is revoked or expired.
@@ -159,9 +169,9 @@ impl Registry {
     /// Replaces the users and ends sessions whose user is gone or has another password, and those beyond the limit.
     /// Returns their keys.
     pub(super) fn reload(&self, users: Users) -> Vec<Key> {
-        let has_networks = users.has_networks();
+        let has_restricted = users.has_restricted();
         self.users.store(Arc::new(users));
-        self.has_networks.store(has_networks, Ordering::Release);
+        self.has_restricted.store(has_restricted, Ordering::Release);
         let ended = self.end_orphans();
         self.changed();
         ended

@@ -4,7 +4,7 @@
 
 use super::sync_shim::{AtomicBool, AtomicU64, DashMap};
 use super::wakers::Wakers;
-use crate::config::Networks;
+use crate::config::{Networks, RateLimit};
 use crate::store::SessionRow;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -88,6 +88,8 @@ pub struct Session {
     pub scope: Arc<[SmolStr]>,
     /// The networks that its requests must come from, of a service token; `None`: all.
     pub networks: Option<Networks>,
+    /// The limit of its requests, of a service token; `None`: none.
+    pub rate_limit: Option<RateLimit>,
     /// When it was handed out, seconds since 1970.
     pub created: u64,
     /// When it ends, seconds since 1970.
@@ -117,6 +119,7 @@ impl Session {
             agent: row.agent.as_str().into(),
             scope: row.scope.iter().map(SmolStr::new).collect(),
             networks: row.networks.as_deref().map(Networks::stored),
+            rate_limit: row.rate_limit.as_deref().and_then(RateLimit::parse),
             created: row.created,
             expires: row.expires,
             password: row.password,

@@ -50,6 +50,8 @@ pub struct NewToken {
     pub permissions: Vec<String>,
     /// The networks that its requests must come from; empty: all.
     pub networks: Vec<String>,
+    /// The limit of its requests, as `100/m`; `None`: none.
+    pub rate_limit: Option<String>,
     /// Its lifetime; `None`: it never ends.
     pub lifetime: Option<Duration>,
 }
@@ -74,6 +76,7 @@ impl Auth {
             name,
             permissions,
             networks,
+            rate_limit,
             lifetime,
         } = made;
         let token = new_token();
@@ -84,6 +87,7 @@ impl Auth {
             client: SERVICE_TOKEN.to_owned(),
             agent: String::new(),
             networks: Some(networks).filter(|list| !list.is_empty()),
+            rate_limit,
             scope: permissions,
             created: now,
             expires: expires.min(NEVER),

@@ -72,6 +72,7 @@ impl Auth {
             client: sign_in.client,
             agent: sign_in.agent,
             networks: None,
+            rate_limit: None,
             scope: sign_in.scope.iter().map(ToString::to_string).collect(),
             created: now,
             expires: now.saturating_add(lifetime.as_secs()),

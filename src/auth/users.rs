@@ -4,7 +4,7 @@
 
 use super::password::Password;
 use super::{AuthMethod, Caller, Certificate, Permissions};
-use crate::config::{self, CertificateName, Networks};
+use crate::config::{self, CertificateName, Networks, RateLimit};
 use crypto::{Secret, random, sha256};
 use smol_str::SmolStr;
 use std::collections::HashMap;
@@ -45,6 +45,8 @@ pub(super) struct User {
     pub(super) permissions: Arc<[SmolStr]>,
     /// The networks that its requests must come from; `None`: all.
     pub(super) networks: Option<Arc<Networks>>,
+    /// The limit of its requests; `None`: none.
+    pub(super) rate_limit: Option<RateLimit>,
     /// Identifies the password: the SHA-256 of its hash in the config. Sessions are bound to it. `None`: no password.
     pub(super) record: Option<[u8; 32]>,
     /// The admin made at a first start, whose hash we keep and may renew.
@@ -66,6 +68,7 @@ impl Users {
                 password: Arc::new(Password::parse(hash)),
                 permissions: names(&["*"]),
                 networks: None,
+                rate_limit: None,
                 // Not of its hash, which is renewed: the password stays as long as the database, where the sessions
                 // are.
                 record: Some(sha256(b"the generated admin")),
@@ -104,9 +107,10 @@ impl Users {
         self.by_name.get(name)
     }
 
-    /// Whether some user has networks.
-    pub(super) fn has_networks(&self) -> bool {
-        self.by_name.values().any(|user| user.networks.is_some())
+    /// Whether some user has networks or a limit of requests.
+    pub(super) fn has_restricted(&self) -> bool {
+        let mut users = self.by_name.values();
+        users.any(|user| user.networks.is_some() || user.rate_limit.is_some())
     }
 
     /// Whether requests of a user may come from an address. Those of a name that is no user's may.
@@ -177,6 +181,7 @@ impl User {
             password: Arc::new(password),
             permissions: names(&user.permissions),
             networks: user.networks.clone(),
+            rate_limit: user.rate_limit,
             record: hash.map(|hash| sha256(hash.reveal().as_bytes())),
             generated: false,
             hinted: Arc::default(),
@@ -216,6 +221,7 @@ mod tests {
             name: (*name).into(),
             password_hash: Some(Secret::new((*hash).into())),
             certificates: Vec::new(),
+            rate_limit: None,
             networks: None,
             permissions: vec!["read".into()],
         };

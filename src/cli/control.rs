@@ -41,6 +41,9 @@ pub(super) enum TokenCommand {
         /// A network that its requests must come from, such as 10.0.0.0/8 or ::1; may be given several times
         #[arg(long = "network", value_name = "NETWORK")]
         networks: Vec<String>,
+        /// The limit of its requests: 10/s, 100/m or 5000/h
+        #[arg(long, value_name = "LIMIT")]
+        rate_limit: Option<String>,
         /// Its lifetime: 12h, 90d, at most 3650d; or never
         #[arg(long, default_value = "90d", value_parser = lifetime)]
         expires: Lifetime,
@@ -128,6 +131,7 @@ pub(super) fn token(config: &Config, command: TokenCommand) -> ExitCode {
             name,
             permissions,
             networks,
+            rate_limit,
             expires: Lifetime(expires),
             output,
         } => {
@@ -140,6 +144,7 @@ pub(super) fn token(config: &Config, command: TokenCommand) -> ExitCode {
                 name,
                 permissions,
                 networks,
+                rate_limit,
                 lifetime: expires,
             });
             tell(config, &ask, &output, |_| true)

@@ -94,5 +94,6 @@ fn admin_route(
         authorization,
         ambient: AmbientCredentials::default(),
         networks: None,
+        rate_limit: None,
     })
 }

@@ -23,6 +23,7 @@ mod packages;
 mod password_hash;
 mod policy;
 mod proxy_headers;
+mod rate_limit;
 mod raw;
 mod route;
 mod setting;
@@ -39,6 +40,7 @@ pub use health::Health;
 pub use hosts::{Host, Hosts};
 pub use networks::{Networks, is_network};
 pub use policy::{FreezeWindow, Policy, is_reason};
+pub use rate_limit::{EXPECTED as RATE_LIMIT, RateLimit};
 pub use route::{AdminPaths, AmbientCredentials, Authorization, PathRules, RESERVED, Route};
 pub use setting::parse_duration;
 pub use tls::CertificateName;
@@ -371,6 +373,8 @@ pub struct User {
     pub password_hash: Option<Secret>,
     /// The networks that the user's requests must come from; `None`: all.
     pub networks: Option<Arc<Networks>>,
+    /// The limit of the user's requests; `None`: none.
+    pub rate_limit: Option<RateLimit>,
     /// The user's certificates.
     pub certificates: Vec<CertificateName>,
     /// `*`, `read`, `flows.write` …

@@ -227,6 +227,7 @@ pub(super) struct User {
     pub(super) password_hash: Entry,
     pub(super) password_hash_file: Entry,
     pub(super) certificates: List,
+    pub(super) rate_limit: Entry,
     pub(super) networks: List,
     pub(super) permissions: List,
 }
@@ -456,6 +457,7 @@ pub(super) struct Route {
     pub(super) sign_in: Entry,
     pub(super) basic: Entry,
     pub(super) networks: List,
+    pub(super) rate_limit: Entry,
 }
 
 /// `[[admin_route]]`.

@@ -3,9 +3,10 @@
 
 use super::error::SpannedError;
 use super::packages::is_package_path;
+use super::rate_limit::rate_limit;
 use super::raw;
 use super::setting::{Source, flag};
-use super::{Mount, Networks, Upstream, networks};
+use super::{Mount, Networks, RateLimit, Upstream, networks};
 use crypto::hex_digit;
 use std::sync::Arc;
 use toml::{Spanned, Value};
@@ -84,6 +85,8 @@ pub struct Route {
     pub ambient: AmbientCredentials,
     /// The networks that its requests must come from; `None`: all.
     pub networks: Option<Arc<Networks>>,
+    /// The limit of the requests of each caller; `None`: none.
+    pub rate_limit: Option<RateLimit>,
 }
 
 impl Route {
@@ -227,6 +230,7 @@ fn route(
         authorization,
         ambient,
         networks: networks::allowed(raw.networks, source)?,
+        rate_limit: rate_limit(raw.rate_limit, source)?,
     })
 }
 

@@ -3,6 +3,7 @@
 //! Knows how they are spelled, and that no two are the same; never checks a password.
 
 use super::error::SpannedError;
+use super::rate_limit::rate_limit;
 use super::setting::{Source, Span};
 use super::{CertificateName, User, networks, password_hash as hash, raw, route, tls};
 use crypto::Secret;
@@ -80,6 +81,7 @@ fn user(table: Spanned<raw::User>, asked: bool, source: &Source<'_>) -> Result<U
         certificates,
         permissions,
         networks: networks::allowed(raw.networks, source)?,
+        rate_limit: rate_limit(raw.rate_limit, source)?,
     })
 }
 

@@ -7,11 +7,13 @@ mod hosts;
 #[cfg(feature = "engine")]
 mod own_engine;
 mod quotas;
+mod rate_limits;
 
 pub use crate::deployment::Runtime;
 pub use backend::{Backend, Backends, RoutingError, Rules};
 pub use hosts::{ServedHosts, machine_name, of_operations};
 pub use quotas::Shares;
+pub use rate_limits::{Counted, Quota, RateLimits};
 
 use crate::audit::{Actor, Audit, Event};
 use crate::auth::{self, Auth, AuthMethod, Caller, Permissions};
@@ -75,6 +77,8 @@ pub struct Gateway {
     leaving: watch::Sender<bool>,
     /// Resources with a share for each client address.
     pub shares: Shares,
+    /// The limits of requests.
+    pub rate_limits: RateLimits,
     seed: u64,
     requests: AtomicU64,
 }
@@ -156,6 +160,7 @@ impl Gateway {
         let gateway = Arc::new(Self {
             hosts: ServedHosts::new(&config),
             shares: Shares::new(&config.limits),
+            rate_limits: RateLimits::default(),
             config,
             auth,
             everybody: Caller {

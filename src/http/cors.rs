@@ -19,7 +19,7 @@ use hyper::{Method, Response, StatusCode};
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 const HEADERS: &str = "Authorization, Content-Type, Service-API-Version, Service-Deployment-Type, Node-RED-API-Version, Node-RED-Deployment-Type, Flowgate-Message";
 /// The header fields that pages may read.
-const EXPOSED: &str = "X-Request-Id, WWW-Authenticate, Retry-After";
+const EXPOSED: &str = "X-Request-Id, WWW-Authenticate, Retry-After, RateLimit, RateLimit-Policy";
 /// For how long a browser may remember it, seconds. Our choice: an origin that is taken out is out soon.
 const MAX_AGE: &str = "600";
 

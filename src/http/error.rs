@@ -167,6 +167,12 @@ pub(super) enum Error {
     /// The caller lacks the permission that `GET /gateway/verify` asks for.
     #[error("the caller lacks the permission")]
     VerifyForbidden,
+    /// The requests of the user, the token or the route are over their limit.
+    #[error("too many requests, try again later")]
+    RateLimited {
+        /// The time until the next one.
+        wait: Duration,
+    },
     /// The client's address is in none of the networks of the user, the token or the route.
     #[error("this is not allowed from the network of the client")]
     Network,

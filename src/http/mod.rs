@@ -47,6 +47,7 @@ mod path;
 mod pieces;
 mod proposals;
 mod query;
+mod rate_limit;
 mod record;
 mod redact;
 mod refused_change;
@@ -202,7 +203,9 @@ async fn proceed(
     if route.ambient.basic {
         Box::pin(basic::sign_in(ctx)).await?;
     }
-    let authorized = identified(ctx, &route, &rules).and_then(|()| authorize(ctx, route.needs));
+    let authorized = identified(ctx, &route, &rules)
+        .and_then(|()| rate_limit::count(ctx, &route))
+        .and_then(|()| authorize(ctx, route.needs));
     authorized.map_err(|refusal| match refusal {
         refusal if route.ambient.page => page_session::led(ctx, refusal),
         // A browser would ask for a password itself, where the page is to do it.
@@ -440,6 +443,7 @@ fn with_security_headers(ctx: &RequestContext<'_>, mut response: Response<Body>)
             .entry(STRICT_TRANSPORT_SECURITY)
             .or_insert_with(hsts);
     }
+    rate_limit::tell(&ctx.rate_limits, headers);
     cors::allow(ctx, headers);
     response
 }

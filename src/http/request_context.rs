@@ -4,6 +4,7 @@ use super::clock::unix_time;
 use super::error::Error;
 use super::granted::{Granted, Watch};
 use super::path::Path;
+use super::rate_limit::Counts;
 use super::record::{self, Record};
 use super::request_body;
 use super::route::Recorded;
@@ -53,6 +54,8 @@ pub(super) struct RequestContext<'a> {
     pub(super) in_flight: Option<InFlight>,
     /// Since *identify*, unless the path is open.
     pub(super) caller: Option<Caller>,
+    /// Since *identify*: the limits that the request counts for; most often none.
+    pub(super) rate_limits: Counts,
     /// Since *authorize*, if the route has an audit record: written when the request ends.
     pub(super) record: Option<Box<Record>>,
     /// The generation of users and permissions in which it is authorized.
@@ -80,6 +83,7 @@ impl<'a> RequestContext<'a> {
             authorization: Authorization::None,
             in_flight: None,
             caller: None,
+            rate_limits: Counts::new(),
             record: None,
             generation: 0,
             watch: None,

@@ -7,7 +7,7 @@
 use super::reload::Reload;
 use crate::audit::{Actor, Event, Unavailable, rfc3339};
 use crate::auth::{Auth, CreateTokenError, NewToken, SessionInfo, SessionSelector};
-use crate::config::{is_network, is_permission, is_reason};
+use crate::config::{RATE_LIMIT, RateLimit, is_network, is_permission, is_reason};
 use crate::gateway::Gateway;
 #[cfg(feature = "engine")]
 use crate::gateway::Runtime;
@@ -228,6 +228,8 @@ enum Error {
         "{0:?} is no network; write an address, or a network without host bits such as 10.0.0.0/8"
     )]
     Network(String),
+    #[error("{0:?} is no limit; write {RATE_LIMIT}")]
+    RateLimit(String),
     #[error("a token needs at least one permission")]
     NoPermission,
     #[error("there is no token named {0}")]
@@ -296,12 +298,17 @@ impl ControlHandler<'_> {
         if let Some(wrong) = made.networks.iter().find(|text| !is_network(text)) {
             return Err(Error::Network(wrong.clone()));
         }
+        let limit = made.rate_limit.as_deref();
+        if let Some(wrong) = limit.filter(|text| RateLimit::parse(text).is_none()) {
+            return Err(Error::RateLimit(wrong.to_owned()));
+        }
         if auth.has_token(name, self.now) {
             return Err(CreateTokenError::NameTaken.into());
         }
         let lifetime = made.lifetime.map(|lifetime| lifetime.as_secs());
         let facts = json!({
-            "name": name, "permissions": permissions, "networks": made.networks, "lifetime": lifetime,
+            "name": name, "permissions": permissions, "networks": made.networks,
+            "rate_limit": made.rate_limit, "lifetime": lifetime,
         });
         self.durable(Event::TokenCreate, facts).await?;
         if lifetime.is_none() {

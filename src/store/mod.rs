@@ -133,6 +133,8 @@ pub struct SessionRow {
     pub scope: Vec<String>,
     /// The networks that the requests of a service token must come from; `None`: all.
     pub networks: Option<Vec<String>>,
+    /// The limit of the requests of a service token, as `100/m`; `None`: none.
+    pub rate_limit: Option<String>,
     /// When it was handed out, seconds since 1970.
     pub created: u64,
     /// When it ends, seconds since 1970.

@@ -39,6 +39,7 @@ mod harness;
 mod http2_frames;
 mod mock_upstream;
 mod node_red;
+mod rate_limits;
 mod raw_upstream;
 mod recording_upstream;
 mod reverse_proxies;

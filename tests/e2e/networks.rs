@@ -1,10 +1,10 @@
 //! `networks` of users, service tokens and routes: from where they may be used.
 
 use crate::client::PASSWORD;
-use crate::harness::{Gateway, hash, program};
+use crate::harness::{Gateway, hash, program, until};
 use crate::tunnel::open;
 use futures_util::StreamExt;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 fn user(networks: &str) -> String {
     let hash = hash(PASSWORD);
@@ -18,12 +18,19 @@ fn user(networks: &str) -> String {
 
 const HERE: &str = "networks = [\"127.0.0.1\", \"::1\"]";
 
-fn reasons(gateway: &Gateway, event: &str) -> Vec<serde_json::Value> {
-    let audit = gateway.audit().into_iter();
-    let of_event = audit.filter(|record| record["event"] == event);
-    of_event
-        .map(|record| json!([record["user"], record["reason"]]))
-        .collect()
+/// The first records of an event: users and reasons.
+async fn reasons(gateway: &Gateway, event: &str, count: usize) -> Vec<Json> {
+    let mut found = Vec::new();
+    until("the records are written", async || {
+        let audit = gateway.audit().into_iter();
+        let of_event = audit.filter(|record| record["event"] == event);
+        found = of_event
+            .map(|record| json!([record["user"], record["reason"]]))
+            .collect();
+        found.len() >= count
+    })
+    .await;
+    found
 }
 
 #[tokio::test]
@@ -65,11 +72,11 @@ async fn a_user_acts_and_signs_in_from_their_networks_only() {
         .await;
     assert_eq!(other.status, 200);
     assert_eq!(
-        reasons(&gateway, "permission.denied")[0],
+        reasons(&gateway, "permission.denied", 1).await[0],
         json!(["near", "network"])
     );
     assert_eq!(
-        reasons(&gateway, "auth.login.fail.credentials"),
+        reasons(&gateway, "auth.login.fail.credentials", 2).await,
         [json!(["near", "network"]), json!(["near", null])]
     );
 }
@@ -145,7 +152,7 @@ async fn a_service_token_has_networks_that_outlive_a_restart() {
         assert_eq!(answer.status, status);
     }
     assert_eq!(
-        reasons(&gateway, "permission.denied"),
+        reasons(&gateway, "permission.denied", 1).await,
         [json!(["token:ci", "network"])]
     );
 }

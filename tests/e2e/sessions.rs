@@ -1,7 +1,7 @@
 //! `/gateway/sessions`: users list and end their sessions, with `*` those of others.
 
 use crate::client::Client;
-use crate::harness::{Gateway, program};
+use crate::harness::{Gateway, program, until};
 use crate::mock_upstream::{Action, MockUpstream, ok};
 use crate::multiple_upstreams::{in_front_of, sign_in};
 use serde_json::{Value as Json, json};
@@ -112,6 +112,14 @@ async fn a_session_is_ended_by_its_user_or_with_all_permissions_and_by_no_other(
     channel.is_rejected().await;
     assert_eq!(gateway.metric("flowgate_sessions_active").await, Some(0.0));
 
+    until("the records are written", async || {
+        let audit = gateway.audit();
+        let ended = audit
+            .iter()
+            .filter(|record| record["event"] == "session.revoke");
+        ended.count() == 3
+    })
+    .await;
     let audit = gateway.audit();
     let ended: Vec<_> = audit
         .iter()

@@ -327,11 +327,11 @@ async fn other_pages_cannot_act_with_the_cookie_but_may_link_to_a_page() {
             "{headers:?}"
         );
     }
-    let denied = gateway
-        .audit()
-        .into_iter()
-        .filter(|record| record["reason"] == "origin");
-    assert!(denied.count() >= 5);
+    until("the refusals are recorded", async || {
+        let audit = gateway.audit().into_iter();
+        audit.filter(|record| record["reason"] == "origin").count() >= 5
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -54,6 +54,20 @@ impl TokenBucket {
         self.tokens = self.tokens.saturating_add(tokens).min(self.burst);
     }
 
+    /// Tokens that may be taken now.
+    pub fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// The time until so many tokens are there, at the latest; none are more than the burst.
+    pub fn time_to(&self, tokens: u64) -> u64 {
+        let missing = u128::from(tokens.min(self.burst).saturating_sub(self.tokens));
+        let period = u128::from(self.rate.period.max(1));
+        let parts = (missing * period).saturating_sub(u128::from(self.fraction));
+        let time = parts.div_ceil(u128::from(self.rate.tokens.max(1)));
+        u64::try_from(time).unwrap_or(u64::MAX)
+    }
+
     /// Takes tokens. False: there are not enough, and none is taken.
     #[must_use]
     pub fn take(&mut self, tokens: u64) -> bool {
@@ -97,6 +111,25 @@ mod tests {
         assert!(bucket.take(3) && !bucket.take(1));
         bucket.add(u64::MAX);
         assert!(bucket.take(5) && !bucket.take(1));
+    }
+
+    #[test]
+    fn the_time_to_a_token_is_exact_and_never_too_short() {
+        let rate = Rate {
+            tokens: 3,
+            period: 10,
+        };
+        let mut bucket = TokenBucket::new(6, rate, 0);
+        assert_eq!((bucket.tokens(), bucket.time_to(6)), (6, 0));
+        assert!(bucket.take(6));
+        assert_eq!(
+            (bucket.time_to(1), bucket.time_to(6), bucket.time_to(9)),
+            (4, 20, 20)
+        );
+        bucket.refill(3);
+        assert_eq!((bucket.tokens(), bucket.time_to(1)), (0, 1));
+        bucket.refill(4);
+        assert_eq!(bucket.tokens(), 1);
     }
 
     #[test]

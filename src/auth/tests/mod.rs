@@ -87,6 +87,7 @@ fn user(name: &str, permissions: &str) -> config::User {
         name: name.into(),
         password_hash: Some(Secret::new(hash)),
         certificates: Vec::new(),
+        rate_limit: None,
         networks: None,
         permissions: permissions.split(' ').map(Into::into).collect(),
     }
@@ -114,6 +115,7 @@ fn machine(name: &str) -> NewToken {
         name: name.into(),
         permissions: vec!["*".into()],
         networks: Vec::new(),
+        rate_limit: None,
         lifetime: None,
     }
 }

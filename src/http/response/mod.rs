@@ -227,6 +227,9 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::BasicNeeded => basic(),
         Error::BadToken => lapsed(Lapsed::Session),
         Error::BadTokens { wait } => retry_after(refuse(S::TOO_MANY_REQUESTS, BAD_TOKENS), *wait),
+        Error::RateLimited { wait } => {
+            retry_after(refuse(S::TOO_MANY_REQUESTS, "rate_limited"), *wait)
+        }
         Error::Scope => lapsed(Lapsed::Permission),
         Error::SignInNeeded { location } => see_other(location),
         Error::PageForbidden { user, sign_out } => page_forbidden(user, sign_out),

@@ -121,6 +121,8 @@ pub(super) struct Route<'a> {
     pub(super) ambient: AmbientCredentials,
     /// The networks that requests must come from; `None`: all.
     pub(super) networks: Option<&'a Networks>,
+    /// The `[[route]]` that limits the requests of each caller.
+    pub(super) limited: Option<&'a config::Route>,
 }
 
 /// Finds the route of a request.
@@ -138,6 +140,7 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) 
             authorization: needs.authorization(),
             ambient: AmbientCredentials::default(),
             networks: None,
+            limited: None,
         };
     }
     let open = offers.iter().any(|(.., needs)| *needs == Needs::Nothing);
@@ -148,6 +151,7 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) 
         authorization: Authorization::None,
         ambient: AmbientCredentials::default(),
         networks: None,
+        limited: None,
     }
 }
 
@@ -187,6 +191,7 @@ fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route
             authorization: rule.authorization,
             ambient: rule.ambient,
             networks: rule.networks.as_deref(),
+            limited: Some(rule).filter(|rule| rule.rate_limit.is_some()),
         };
     }
     let (read, write) = default;
@@ -198,6 +203,7 @@ fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route
         authorization,
         ambient: AmbientCredentials::default(),
         networks: None,
+        limited: None,
     }
 }
 

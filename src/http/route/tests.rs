@@ -24,6 +24,7 @@ fn rule(path: &str, prefix: bool, permission: Option<&str>) -> config::Route {
         authorization: Authorization::None,
         ambient: AmbientCredentials::default(),
         networks: None,
+        rate_limit: None,
     }
 }
 
@@ -517,6 +518,7 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
             authorization: Authorization::Ours,
             ambient: AmbientCredentials::default(),
             networks: None,
+            limited: None,
         };
         let expected = match (verb, target) {
             (_, Target::Comms) => Recorded::Own,

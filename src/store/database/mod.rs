@@ -111,6 +111,7 @@ const MIGRATIONS: &[&str] = &["
 ", "
     ALTER TABLE session ADD COLUMN agent TEXT NOT NULL DEFAULT '';
     ALTER TABLE session ADD COLUMN networks TEXT;
+    ALTER TABLE session ADD COLUMN rate_limit TEXT;
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.
@@ -157,7 +158,8 @@ impl Database {
 
     pub(super) fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
         let mut query = self.connection.prepare(
-            "SELECT token, user, client, scope, created, expires, password, agent, networks FROM session ORDER BY created",
+            "SELECT token, user, client, scope, created, expires, password, agent, networks, rate_limit
+             FROM session ORDER BY created",
         )?;
         let rows = query.query_map([], |row| {
             Ok(SessionRow {
@@ -170,6 +172,7 @@ impl Database {
                 password: row.get(6)?,
                 agent: row.get(7)?,
                 networks: networks(row, 8)?,
+                rate_limit: row.get(9)?,
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
@@ -177,8 +180,8 @@ impl Database {
 
     pub(super) fn save_session(&self, session: &SessionRow) -> Result<(), Error> {
         self.change(
-            "INSERT OR REPLACE INTO session (token, user, client, scope, created, expires, password, agent, networks)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO session (token, user, client, scope, created, expires, password, agent, networks, rate_limit)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 session.token,
                 session.user,
@@ -188,7 +191,8 @@ impl Database {
                 integer(session.expires),
                 session.password,
                 session.agent,
-                session.networks.as_deref().map(|list| Value::from(list).to_string())
+                session.networks.as_deref().map(|list| Value::from(list).to_string()),
+                session.rate_limit,
             ],
         )
     }

@@ -58,7 +58,9 @@ fn users(all: &[UserSpec]) -> Users {
         name: (*name).to_owned(),
         password_hash: Some(Secret::new((*password).to_owned())),
         certificates: Vec::new(),
+        rate_limit: None,
         networks: None,
+        rate_limit: None,
         permissions: vec![(*permission).to_owned()],
     };
     let config = config::Auth {
@@ -91,6 +93,7 @@ fn session(token: u8, (user, _, password): UserSpec) -> Session {
         client: "service-admin".into(),
         agent: String::new(),
         networks: None,
+        rate_limit: None,
         scope: Vec::new(),
         created: NOW,
         expires: END,
