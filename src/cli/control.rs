@@ -38,7 +38,7 @@ pub(super) enum TokenCommand {
         /// Its permissions, such as flows.write, read or "*"; may be given several times
         #[arg(long = "permission", required = true, value_name = "PERMISSION")]
         permissions: Vec<String>,
-        /// A network that its requests must come from, such as 10.0.0.0/8 or ::1; may be given several times
+        /// A network that its requests must come from, such as 10.0.0.0/8; may be given several times
         #[arg(long = "network", value_name = "NETWORK")]
         networks: Vec<String>,
         /// The limit of its requests: 10/s, 100/m or 5000/h

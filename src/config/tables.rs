@@ -5,7 +5,7 @@
 use super::error::SpannedError;
 use super::raw::{self, AuthChoice};
 use super::setting::{Source, Span, flag, number};
-use super::{Auth, Config, Editor, Limits, Log, Server, Storage, Throttle, Timeouts};
+use super::{Auth, Config, Editor, Limits, Log, Route, Server, Storage, Throttle, Timeouts};
 use super::{
     admin_route, audit, comms, engine, headers, hosts, networks, policy, proxy_headers, route, tls,
     upstream, users,
@@ -59,11 +59,6 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), &raw.policy, source)?;
     let admin_routes = admin_route::admin_routes(raw.admin_route, &upstreams, source)?;
     let routes = route::routes(raw.route, &upstreams, &admin_routes, source)?;
-    let leads_to_page = routes.iter().any(|route| route.ambient.page);
-    let auth = auth.map(|auth| Auth {
-        sign_in_page: auth.sign_in_page || leads_to_page,
-        ..auth
-    });
     Ok(Config {
         file: None,
         secrets: Vec::new(),
@@ -73,7 +68,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         timeouts: timeouts(raw.timeouts, source)?,
         limits: limits(raw.limits, source)?,
         headers: headers::headers(raw.headers, source)?,
-        auth,
+        auth: auth.map(|auth| with_page(auth, &routes)),
         policy: policy::policy(raw.policy, source)?,
         comms: comms::comms(raw.comms, source)?,
         engine: engine::engine(raw.engine, &storage.directory, source)?,
@@ -87,6 +82,15 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         admin_routes,
         upstreams,
     })
+}
+
+/// A route that leads to the sign-in page needs it.
+fn with_page(auth: Auth, routes: &[Route]) -> Auth {
+    let leads = routes.iter().any(|route| route.ambient.page);
+    Auth {
+        sign_in_page: auth.sign_in_page || leads,
+        ..auth
+    }
 }
 
 /// Without `[auth]` the API is open, so only this machine may reach it.

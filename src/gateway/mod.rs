@@ -13,7 +13,7 @@ pub use crate::deployment::Runtime;
 pub use backend::{Backend, Backends, RoutingError, Rules};
 pub use hosts::{ServedHosts, machine_name, of_operations};
 pub use quotas::Shares;
-pub use rate_limits::{Counted, Quota, RateLimits};
+pub use rate_limits::{Counted, LimitState, RateLimits};
 
 use crate::audit::{Actor, Audit, Event};
 use crate::auth::{self, Auth, AuthMethod, Caller, Permissions};

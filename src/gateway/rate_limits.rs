@@ -54,7 +54,7 @@ struct Bucket {
 
 /// The state of a limit after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quota {
+pub struct LimitState {
     /// The limit.
     pub limit: RateLimit,
     /// Requests that are left now.
@@ -84,7 +84,7 @@ impl Counted {
 
 impl RateLimits {
     /// Counts a request at a time in milliseconds.
-    pub fn count(&self, counted: Counted, limit: RateLimit, now: u64) -> Quota {
+    pub fn count(&self, counted: Counted, limit: RateLimit, now: u64) -> LimitState {
         if let Some(mut bucket) = self.buckets.get_mut(&counted) {
             return bucket.take(limit, now);
         }
@@ -128,14 +128,14 @@ impl Bucket {
     }
 
     /// Takes a token; another limit than before begins anew.
-    fn take(&mut self, limit: RateLimit, now: u64) -> Quota {
+    fn take(&mut self, limit: RateLimit, now: u64) -> LimitState {
         if self.limit != limit {
             *self = Self::new(limit, now);
         }
         self.tokens.refill(now);
         let taken = self.tokens.take(1);
         let time_to = |tokens| Duration::from_millis(self.tokens.time_to(tokens));
-        Quota {
+        LimitState {
             limit: self.limit,
             left: self.tokens.tokens(),
             full: time_to(self.limit.requests),

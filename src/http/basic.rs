@@ -1,6 +1,7 @@
 //! Basic authentication (RFC 7617) for routes with `basic = true`: the sign-in of a device's first request. Further ones are
 //! found by [`super::identify`].
 
+use super::access_error::AccessError;
 use super::auth;
 use super::error::Error;
 use super::request_context::RequestContext;
@@ -33,7 +34,9 @@ pub(super) async fn sign_in(ctx: &RequestContext<'_>) -> Result<(), Error> {
     };
     match auth::establish(ctx, auth.clone(), asked).await {
         Ok(_) => Ok(()),
-        Err(Error::SignIn(SignInError::BadCredentials { .. })) => Err(Error::BasicNeeded),
+        Err(Error::SignIn(SignInError::BadCredentials { .. })) => {
+            Err(AccessError::BasicNeeded.into())
+        }
         Err(other) => Err(other),
     }
 }

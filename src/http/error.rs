@@ -1,5 +1,6 @@
 //! Every reason to refuse a request, as facts; [`crate::http::response`] maps each to a response.
 
+use super::access_error::AccessError;
 use super::history_error::HistoryError;
 use super::path;
 use crate::audit::Unavailable;
@@ -8,7 +9,6 @@ use crate::gateway::RoutingError;
 use crate::websocket::HandshakeError;
 use crate::{deployment, store, upstream};
 use serde_json::json;
-use smol_str::SmolStr;
 use std::time::Duration;
 
 /// Why an HTTP/1.1 request has no answer but that it is wrong, whatever it asks for: most often, its framing has more
@@ -147,35 +147,9 @@ pub(super) enum Error {
     /// The caller lacks the permission.
     #[error("the caller lacks a permission")]
     Scope,
-    /// No valid credentials for a route that accepts Basic authentication.
-    #[error("no user and password")]
-    BasicNeeded,
-    /// A browser without the cookie of the sign-in page.
-    #[error("no sign-in")]
-    SignInNeeded {
-        /// The page, relative to the path of the request.
-        location: String,
-    },
-    /// A browser whose user lacks the permission for a page.
-    #[error("the user may not see the page")]
-    PageForbidden {
-        /// The user.
-        user: SmolStr,
-        /// The path of the sign-out, relative to that of the request.
-        sign_out: String,
-    },
-    /// The caller lacks the permission that `GET /gateway/verify` asks for.
-    #[error("the caller lacks the permission")]
-    VerifyForbidden,
-    /// The requests of the user, the token or the route are over their limit.
-    #[error("too many requests, try again later")]
-    RateLimited {
-        /// The time until the next one.
-        wait: Duration,
-    },
-    /// The client's address is in none of the networks of the user, the token or the route.
-    #[error("this is not allowed from the network of the client")]
-    Network,
+    /// The identity, the network or the rate of the client does not suffice.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The caller may read some flows, and this is about all.
     #[error("this is about all flows: it needs the permission flows.read")]
     SomeFlows,

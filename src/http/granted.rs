@@ -2,13 +2,13 @@
 
 use super::clock::unix_time;
 use super::path::Path;
-use super::request_context::RequestContext;
 use super::route::{self, Access, Needs, Route, Target, access};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
 use crate::config::AmbientCredentials;
 use crate::gateway::{Backend, Rules};
 use crate::metrics::RouteClass;
 use hyper::Method;
+use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -44,19 +44,22 @@ pub(super) fn route<'r>(
 }
 
 impl Granted {
-    /// Watches a request that is authorized for this caller, in this generation of users and permissions.
-    pub(super) fn watch(
-        ctx: &RequestContext<'_>,
-        caller: Option<Caller>,
-        generation: u64,
-    ) -> Watch {
-        let head = ctx.head;
-        let granted = Self {
-            backend: Arc::clone(ctx.backend),
+    /// The request of a client at this address.
+    pub(super) fn of(backend: &Arc<Backend>, head: &Parts, address: IpAddr) -> Self {
+        Self {
+            backend: Arc::clone(backend),
             method: head.method.clone(),
             target: head.uri.path_and_query().cloned(),
+            some_flows: false,
+            address,
+        }
+    }
+
+    /// Watches the request, which is authorized for this caller in this generation of users and permissions.
+    pub(super) fn watch(self, caller: Option<Caller>, generation: u64) -> Watch {
+        let granted = Self {
             some_flows: caller.as_ref().is_some_and(reads_some_flows),
-            address: ctx.peer.address.ip(),
+            ..self
         };
         Box::new(AuthWatch::new(caller, granted, generation, unix_time))
     }

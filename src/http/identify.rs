@@ -4,6 +4,7 @@
 //! Reads no header but `Authorization`, and no token anywhere else but the cookie of [`super::page_session`] where a route
 //! has it; [`super::origin`] identifies the requesting page.
 
+use super::access_error::AccessError;
 use super::basic;
 use super::error::Error;
 use super::host_policy;
@@ -33,7 +34,7 @@ pub(super) fn caller(
         && !auth.registry().admits(&caller, ctx.peer.address.ip())
     {
         denied(ctx, &caller, "network");
-        return Err(Error::Network);
+        return Err(AccessError::Network.into());
     }
     if caller.has_page() || caller.has_basic() {
         let method = &ctx.head.method;
@@ -102,7 +103,7 @@ fn known(
         } else {
             TokenCheck::Invalid
         });
-        return caller.ok_or(Error::BasicNeeded);
+        return caller.ok_or_else(|| AccessError::BasicNeeded.into());
     }
     match token(&ctx.head.headers) {
         Ok(Some(token)) => {

@@ -2,11 +2,13 @@
 //!
 //! The only module, beside `server` and the HTTP nodes, that uses status codes.
 
+mod access_error;
 #[cfg(feature = "engine")]
 mod admin;
 #[cfg(feature = "engine")]
 mod admin_error;
 mod auth;
+mod authorize;
 mod authorized_body;
 mod basic;
 mod check;
@@ -58,6 +60,7 @@ mod response;
 mod response_body;
 mod route;
 mod sessions;
+mod sign_in_html;
 mod sign_in_page;
 mod tunnel;
 mod upgrade;
@@ -72,10 +75,9 @@ pub use authorized_body::ResponseBody;
 pub use clock::unix_time;
 pub use error::FramingError;
 
-use crate::audit::Event;
-use crate::auth::{Auth, Caller, Certificate, FLOWS_READ};
+use crate::auth::{Auth, Caller, Certificate};
 use crate::config::RESOURCE_POLICY;
-use crate::gateway::{Gateway, Rules, Runtime};
+use crate::gateway::{Gateway, Runtime};
 use crate::metrics::{RouteClass, Traffic};
 use crate::upstream::ClientBody;
 use error::Error;
@@ -88,8 +90,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use path::{Path, Refused};
 use request_context::RequestContext;
 use response_body::Body;
-use route::{Access, Needs, Route, Target};
-use serde_json::json;
+use route::Target;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -188,34 +189,13 @@ async fn proceed(
     ctx.authorization = route.authorization;
     ctx.in_flight = Some(gateway.metrics.in_flight(route.class));
 
-    if let Some(networks) = route.networks
-        && !networks.contains(ctx.peer.address.ip())
-    {
-        ctx.audit(Event::Denied, ctx.actor(), json!({ "reason": "network" }));
-        return Err(Error::Network);
-    }
     if let Some(answer) = cors::preflight(ctx, &route) {
         return Ok(answer);
     }
 
-    // 3. identify: an open path does not look at `Authorization`
-    // 4. authorize: scope and user must both cover what the route needs
-    if route.ambient.basic {
-        Box::pin(basic::sign_in(ctx)).await?;
-    }
-    let authorized = identified(ctx, &route, &rules)
-        .and_then(|()| rate_limit::count(ctx, &route))
-        .and_then(|()| authorize(ctx, route.needs));
-    authorized.map_err(|refusal| match refusal {
-        refusal if route.ambient.page => page_session::led(ctx, refusal),
-        // A browser would ask for a password itself, where the page is to do it.
-        Error::NoToken if route.ambient.basic => Error::BasicNeeded,
-        refusal => refusal,
-    })?;
+    // 3. and 4. identify, authorize
+    authorize::authorize(ctx, path, &route, &rules).await?;
     let some_flows = ctx.reads_some_flows();
-    if some_flows {
-        authorize_some_flows(ctx, path, route.target)?;
-    }
     let (target, recorded) = (route.target, route.recorded(&ctx.head.method));
     drop(rules);
     if takes_no_body(ctx, target) {
@@ -247,57 +227,6 @@ fn takes_no_body(ctx: &RequestContext<'_>, target: Target) -> bool {
     ctx.class != RouteClass::Endpoint
         && !matches!(target, Target::OtherMethod(_))
         && matches!(ctx.head.method, Method::GET | Method::HEAD | Method::DELETE)
-}
-
-/// Refuses a caller who reads some flows only what is about all of them.
-fn authorize_some_flows(
-    ctx: &RequestContext<'_>,
-    path: &Path<'_>,
-    target: Target,
-) -> Result<(), Error> {
-    if route::access(target, path) == Access::Nothing {
-        ctx.audit(Event::Denied, ctx.actor(), json!({ "needs": FLOWS_READ }));
-        return Err(Error::SomeFlows);
-    }
-    Ok(())
-}
-
-/// Refuses a caller who lacks the permission that is needed.
-fn authorize(ctx: &RequestContext<'_>, needs: Needs<'_>) -> Result<(), Error> {
-    let caller = ctx.caller.as_ref().map(|caller| &caller.permissions);
-    let (need, granted) = match needs {
-        Needs::Nothing | Needs::Anyone => return Ok(()),
-        Needs::Permission(need) => (need, caller.is_some_and(|had| had.cover(need))),
-        Needs::SomeFlow(need) => (need, caller.is_some_and(|had| had.cover_some(need))),
-    };
-    ctx.gateway.metrics.permission_check(granted);
-    if granted {
-        return Ok(());
-    }
-    ctx.audit(Event::Denied, ctx.actor(), json!({ "needs": need }));
-    Err(Error::Scope)
-}
-
-/// Finds the caller, with the permissions of this backend, unless the path is open.
-fn identified(ctx: &mut RequestContext<'_>, route: &Route<'_>, rules: &Rules) -> Result<(), Error> {
-    if route.needs == Needs::Nothing {
-        return Ok(());
-    }
-    let admin = route.class != RouteClass::Endpoint;
-    if admin && identify::token_in_query(ctx.head.uri.query()) {
-        return Err(Error::TokenInQuery);
-    }
-    let ambient = match route.target {
-        Target::Verify => verify::ambient(ctx.head)?,
-        _ => route.ambient,
-    };
-    let caller = identify::caller(ctx, admin, ambient)?;
-    // Tokens are the gateway's, good at all sites: for them counts what the caller has everywhere.
-    ctx.caller = Some(match route.class {
-        RouteClass::Auth => caller,
-        _ => rules.here(caller),
-    });
-    Ok(())
 }
 
 /// Refuses what is too much, and what is malformed.

@@ -4,6 +4,7 @@
 //! A browser sends the cookie by itself, whatever page makes it. So it counts for a `[[route]]` with `sign_in = "page"` and
 //! for `GET /gateway/verify` only, and there for requests of pages of this origin, and for links that a user follows.
 
+use super::access_error::AccessError;
 use super::error::Error;
 use super::origin;
 use super::path::Path;
@@ -100,21 +101,18 @@ fn is(headers: &HeaderMap, name: &HeaderName, values: &[&str]) -> bool {
 /// that can help. All other clients get the refusal as it is.
 pub(super) fn led(ctx: &RequestContext<'_>, refusal: Error) -> Error {
     let has_page = ctx.gateway.auth.is_some() && wants_page(ctx.head);
-    match refusal {
-        Error::NoToken if has_page => Error::SignInNeeded {
-            location: location(ctx),
-        },
-        Error::Scope if has_page => match ctx.caller.as_ref().filter(|caller| caller.is_known()) {
-            None => Error::SignInNeeded {
-                location: location(ctx),
-            },
-            Some(caller) if caller.has_page() => Error::PageForbidden {
-                user: caller.user.clone(),
-                sign_out: relative(ctx.head.uri.path(), &sign_out(&ctx.backend.mount)),
-            },
-            Some(_) => Error::Scope,
-        },
-        other => other,
+    let caller = ctx.caller.as_ref().filter(|caller| caller.is_known());
+    match (&refusal, caller) {
+        (Error::NoToken, _) | (Error::Scope, None) if has_page => {
+            let location = location(ctx);
+            AccessError::SignInNeeded { location }.into()
+        }
+        (Error::Scope, Some(caller)) if has_page && caller.has_page() => {
+            let user = caller.user.clone();
+            let sign_out = relative(ctx.head.uri.path(), &sign_out(&ctx.backend.mount));
+            AccessError::PageForbidden { user, sign_out }.into()
+        }
+        _ => refusal,
     }
 }
 

@@ -2,20 +2,18 @@
 //!
 //! The fields are those of draft-ietf-httpapi-ratelimit-headers-10: `RateLimit-Policy` (§3) and `RateLimit` (§4).
 
+use super::access_error::AccessError;
 use super::clock::unix_time;
 use super::error::Error;
 use super::request_context::RequestContext;
 use super::route::Route;
 use crate::auth::Caller;
-use crate::gateway::{Counted, Quota};
+use crate::gateway::{Counted, LimitState};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use smol_str::SmolStr;
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const STATE: HeaderName = HeaderName::from_static("ratelimit");
-
-/// A limit by the name that clients get, after a request.
-pub(super) type Counts = Vec<(&'static str, Quota)>;
 
 /// Counts a request whose caller is known, against all of its limits. An error: it is over one of them.
 pub(super) fn count(ctx: &mut RequestContext<'_>, route: &Route<'_>) -> Result<(), Error> {
@@ -36,16 +34,16 @@ pub(super) fn count(ctx: &mut RequestContext<'_>, route: &Route<'_>) -> Result<(
     let now = u64::try_from(unix_time().as_millis()).unwrap_or(u64::MAX);
     let limits = &ctx.gateway.rate_limits;
     let all = of_user.into_iter().chain(of_route);
-    let counts: Counts = all
+    let counts: Vec<_> = all
         .map(|(name, counted, limit)| (name, limits.count(counted, limit, now)))
         .collect();
     let wait = counts.iter().filter_map(|(_, quota)| quota.wait).max();
     ctx.rate_limits = counts;
-    wait.map_or(Ok(()), |wait| Err(Error::RateLimited { wait }))
+    wait.map_or(Ok(()), |wait| Err(AccessError::RateLimited { wait }.into()))
 }
 
 /// Adds the fields for a request that was counted, in place of those of a flow or an upstream.
-pub(super) fn tell(counts: &Counts, headers: &mut HeaderMap) {
+pub(super) fn tell(counts: &[(&str, LimitState)], headers: &mut HeaderMap) {
     if counts.is_empty() {
         return;
     }

@@ -4,14 +4,13 @@ use super::clock::unix_time;
 use super::error::Error;
 use super::granted::{Granted, Watch};
 use super::path::Path;
-use super::rate_limit::Counts;
 use super::record::{self, Record};
 use super::request_body;
 use super::route::Recorded;
 use super::{Peer, form};
 use crate::audit::{Actor, Event};
 use crate::auth::{AuthWatch, Caller, Lapsed};
-use crate::gateway::{Backend, Gateway};
+use crate::gateway::{Backend, Gateway, LimitState};
 use crate::metrics::{InFlight, RouteClass};
 use crate::upstream::{Authorization, ClientBody, Pace, Upstream};
 use bytes::Bytes;
@@ -55,7 +54,7 @@ pub(super) struct RequestContext<'a> {
     /// Since *identify*, unless the path is open.
     pub(super) caller: Option<Caller>,
     /// Since *identify*: the limits that the request counts for; most often none.
-    pub(super) rate_limits: Counts,
+    pub(super) rate_limits: Vec<(&'static str, LimitState)>,
     /// Since *authorize*, if the route has an audit record: written when the request ends.
     pub(super) record: Option<Box<Record>>,
     /// The generation of users and permissions in which it is authorized.
@@ -83,7 +82,7 @@ impl<'a> RequestContext<'a> {
             authorization: Authorization::None,
             in_flight: None,
             caller: None,
-            rate_limits: Counts::new(),
+            rate_limits: Vec::new(),
             record: None,
             generation: 0,
             watch: None,
@@ -103,7 +102,8 @@ impl<'a> RequestContext<'a> {
     /// A watch of the caller's authorization, for what outlives the request.
     pub(super) fn new_watch(&self) -> Watch {
         let caller = self.caller.clone();
-        Granted::watch(self, caller, self.generation)
+        let granted = Granted::of(self.backend, self.head, self.peer.address.ip());
+        granted.watch(caller, self.generation)
     }
 
     /// Puts the watch back.

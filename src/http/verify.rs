@@ -4,6 +4,7 @@
 //! 200 with the headers that an upstream with `identity_headers` gets, 401 for a request without a valid credential, 403 for
 //! one without the permission that the query names. Nothing is passed on.
 
+use super::access_error::AccessError;
 use super::error::Error;
 use super::page_session;
 use super::query::parameter;
@@ -51,7 +52,7 @@ pub(super) fn verify(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> 
         .is_none_or(|needs| caller.permissions.cover(needs));
     if let Some(needs) = needs.filter(|_| !granted) {
         ctx.audit(Event::Denied, ctx.actor(), json!({ "needs": needs }));
-        return Err(Error::VerifyForbidden);
+        return Err(AccessError::VerifyForbidden.into());
     }
     let mut response = response::uncached(response::empty(StatusCode::OK));
     if caller.is_known() {

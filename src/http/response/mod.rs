@@ -3,6 +3,7 @@
 //! Errors are JSON `{"code", "message"}`, those of `/auth/token` are RFC 6749's; 401 is empty. No internal
 //! detail is disclosed.
 
+mod access;
 mod for_editor;
 mod history;
 mod oauth;
@@ -23,7 +24,7 @@ use crate::http::admin_error::AdminError;
 #[cfg(feature = "engine")]
 use crate::http::file_body::Reading;
 use crate::http::response_body::Body;
-use crate::http::sign_in_page::{self, Page};
+use crate::http::sign_in_html::{self, Page};
 use crate::policy::{Rule, Verdict};
 use crate::upstream;
 use bytes::Bytes;
@@ -214,7 +215,6 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
         Error::Origin => refuse(S::FORBIDDEN, "invalid_origin"),
-        Error::Network => refuse(S::FORBIDDEN, "network_not_allowed"),
         Error::TooManyWaiting => busy(error, "too_many_channels"),
         #[cfg(feature = "engine")]
         Error::EditorBusy => busy(error, "editor_busy"),
@@ -224,16 +224,10 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::WebSocketVersion => version_13(refuse(S::UPGRADE_REQUIRED, OTHER_VERSION)),
         Error::Authorization | Error::TokenInQuery => invalid_token_header(error),
         Error::NoToken => unauthorized(BEARER),
-        Error::BasicNeeded => basic(),
         Error::BadToken => lapsed(Lapsed::Session),
         Error::BadTokens { wait } => retry_after(refuse(S::TOO_MANY_REQUESTS, BAD_TOKENS), *wait),
-        Error::RateLimited { wait } => {
-            retry_after(refuse(S::TOO_MANY_REQUESTS, "rate_limited"), *wait)
-        }
         Error::Scope => lapsed(Lapsed::Permission),
-        Error::SignInNeeded { location } => see_other(location),
-        Error::PageForbidden { user, sign_out } => page_forbidden(user, sign_out),
-        Error::VerifyForbidden => refuse(S::FORBIDDEN, "insufficient_scope"),
+        Error::Access(error) => access::response(error),
         Error::SomeFlows => refuse(S::FORBIDDEN, "some_flows"),
         Error::DoubledHeader(_) | Error::Message(_) => refuse(S::BAD_REQUEST, "invalid_header"),
         Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),
@@ -280,29 +274,11 @@ fn invalid_token_header(error: &Error) -> Response<Body> {
     challenge(refused, INVALID_REQUEST)
 }
 
-/// Both schemes that the route has (RFC 9110 §11.6.1); RFC 7617 §2.1 has the charset.
-fn basic() -> Response<Body> {
-    let mut response = unauthorized(BASIC);
-    let bearer = HeaderValue::from_static(BEARER);
-    response.headers_mut().append(WWW_AUTHENTICATE, bearer);
-    response
-}
-
-/// The user may sign in as another one.
-fn page_forbidden(user: &str, sign_out: &str) -> Response<Body> {
-    let page = Page::SignedIn {
-        user,
-        sign_out,
-        forbidden: true,
-    };
-    self::page(StatusCode::FORBIDDEN, &page)
-}
-
 /// The sign-in page. Without a referrer policy of its own, its form would have no `Origin`.
 pub(super) fn page(status: StatusCode, page: &Page<'_>) -> Response<Body> {
-    let text = sign_in_page::text(page).into();
+    let text = sign_in_html::text(page).into();
     let response = content(status, "text/html; charset=utf-8", text);
-    let mut response = with(response, CONTENT_SECURITY_POLICY, &sign_in_page::POLICY);
+    let mut response = with(response, CONTENT_SECURITY_POLICY, &sign_in_html::POLICY);
     set(&mut response, REFERRER_POLICY, "same-origin");
     uncached(response)
 }
@@ -339,7 +315,6 @@ const OTHER_TYPE: &str = "unsupported_media_type";
 const BAD_TOKENS: &str = "too_many_bad_tokens";
 const OTHER_METHOD: &str = "method_not_allowed";
 const OTHER_VERSION: &str = "invalid_websocket_version";
-const BASIC: &str = "Basic realm=\"flowgate\", charset=\"UTF-8\"";
 const BEARER: &str = "Bearer realm=\"flowgate\"";
 const INVALID_REQUEST: &str = "Bearer realm=\"flowgate\", error=\"invalid_request\"";
 const INSUFFICIENT_SCOPE: &str = "Bearer realm=\"flowgate\", error=\"insufficient_scope\"";

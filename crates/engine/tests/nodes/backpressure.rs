@@ -297,6 +297,7 @@ async fn requests_are_refused_while_the_flow_is_full() {
             body: bytes::Bytes::new(),
             address: std::net::Ipv4Addr::LOCALHOST.into(),
             secure: true,
+            user: None,
         };
         bench.engine.call(endpoint, request, None).await
     };

@@ -23,6 +23,7 @@ async fn call(bench: &Bench, content_type: &str, body: &'static str) -> Reply {
         body: Bytes::from_static(body.as_bytes()),
         address: std::net::Ipv4Addr::LOCALHOST.into(),
         secure: true,
+        user: None,
     };
     bench
         .engine
@@ -109,6 +110,7 @@ async fn requests_that_wait_are_limited_for_an_address_and_those_of_clients_that
             body: Bytes::new(),
             address: std::net::Ipv4Addr::new(10, 0, 0, last).into(),
             secure: true,
+            user: None,
         };
         let mut call = Box::pin(bench.engine.call(endpoint, request, None));
         let poll = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;

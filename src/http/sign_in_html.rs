@@ -1,15 +1,15 @@
-//! Makes the sign-in page of its one template, `page.html`.
+//! Makes the sign-in page of its one template, `sign_in_page.html`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use crypto::sha256;
 use std::sync::LazyLock;
 
-const TEMPLATE: &str = include_str!("page.html");
+const TEMPLATE: &str = include_str!("sign_in_page.html");
 
 /// The page as it is to be shown. Paths are relative to that of the request.
 #[derive(Debug)]
-pub(in crate::http) enum Page<'a> {
+pub(super) enum Page<'a> {
     /// The form.
     Form {
         /// Where it is sent.
@@ -33,7 +33,7 @@ pub(in crate::http) enum Page<'a> {
 }
 
 /// Loads nothing, runs no script, is in no frame, and sends its form to this origin only.
-pub(in crate::http) static POLICY: LazyLock<String> = LazyLock::new(|| {
+pub(super) static POLICY: LazyLock<String> = LazyLock::new(|| {
     let style = TEMPLATE.split_once("<style>").map_or("", |(_, rest)| rest);
     let style = style.split_once("</style>").map_or("", |(style, _)| style);
     format!(
@@ -43,7 +43,7 @@ pub(in crate::http) static POLICY: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The page as HTML.
-pub(in crate::http) fn text(page: &Page<'_>) -> String {
+pub(super) fn text(page: &Page<'_>) -> String {
     let (shown, values): (&[&str], [(&str, &str); 5]) = match page {
         Page::Form {
             sign_in,
@@ -88,7 +88,7 @@ pub(in crate::http) fn text(page: &Page<'_>) -> String {
     filled + rest
 }
 
-fn values<'a>(values: [&'a str; 5]) -> [(&'static str, &'a str); 5] {
+fn values(values: [&str; 5]) -> [(&'static str, &str); 5] {
     let [sign_in, back, error, user, sign_out] = values;
     [
         ("sign_in", sign_in),

@@ -3,14 +3,13 @@
 //! It needs no JavaScript. A sign-in of another site's page is refused (login CSRF), each sign-in has a new session, and the
 //! sign-in leads back to a path of this host only.
 
-mod html;
-
 use super::error::Error;
 use super::page_session::{self, relative, returned};
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use super::route::PageAction;
+use super::sign_in_html::Page;
 use super::{auth, form};
 use crate::audit::{Actor, Event};
 use crate::auth::{Auth, Caller, PAGE, SignIn, SignInError};
@@ -20,8 +19,6 @@ use hyper::{Method, Response, StatusCode};
 use serde_json::json;
 use std::borrow::Cow;
 use std::time::Duration;
-
-pub(super) use html::{POLICY, Page, text};
 
 type Answer = Result<Response<Body>, Error>;
 

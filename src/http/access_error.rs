@@ -1,0 +1,38 @@
+//! Why a request is refused for the identity, the network or the rate of its client.
+
+use smol_str::SmolStr;
+use std::time::Duration;
+
+/// Why a request is refused for its client.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AccessError {
+    /// No valid credentials for a route that accepts Basic authentication.
+    #[error("no user and password")]
+    BasicNeeded,
+    /// A browser without the cookie of the sign-in page.
+    #[error("no sign-in")]
+    SignInNeeded {
+        /// The page, relative to the path of the request.
+        location: String,
+    },
+    /// A browser whose user lacks the permission for a page.
+    #[error("the user may not see the page")]
+    PageForbidden {
+        /// The user.
+        user: SmolStr,
+        /// The path of the sign-out, relative to that of the request.
+        sign_out: String,
+    },
+    /// The caller lacks the permission that `GET /gateway/verify` asks for.
+    #[error("the caller lacks the permission")]
+    VerifyForbidden,
+    /// The requests of the user, the token or the route are over their limit.
+    #[error("too many requests, try again later")]
+    RateLimited {
+        /// The time until the next one.
+        wait: Duration,
+    },
+    /// The client's address is in none of the networks of the user, the token or the route.
+    #[error("this is not allowed from the network of the client")]
+    Network,
+}

@@ -1,0 +1,42 @@
+//! Maps refusals by identity, network and rate to responses.
+
+use super::{BEARER, Body, coded, page, retry_after, see_other, unauthorized};
+use crate::http::access_error::AccessError;
+use crate::http::sign_in_html::Page;
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
+use hyper::{Response, StatusCode};
+
+const BASIC: &str = "Basic realm=\"flowgate\", charset=\"UTF-8\"";
+
+pub(super) fn response(error: &AccessError) -> Response<Body> {
+    use StatusCode as S;
+    let refuse = |status, code| coded(status, code, &error.to_string());
+    match error {
+        AccessError::BasicNeeded => basic(),
+        AccessError::SignInNeeded { location } => see_other(location),
+        AccessError::PageForbidden { user, sign_out } => forbidden(user, sign_out),
+        AccessError::VerifyForbidden => refuse(S::FORBIDDEN, "insufficient_scope"),
+        AccessError::Network => refuse(S::FORBIDDEN, "network_not_allowed"),
+        AccessError::RateLimited { wait } => {
+            retry_after(refuse(S::TOO_MANY_REQUESTS, "rate_limited"), *wait)
+        }
+    }
+}
+
+/// Both schemes that the route has (RFC 9110 §11.6.1); RFC 7617 §2.1 has the charset.
+fn basic() -> Response<Body> {
+    let mut response = unauthorized(BASIC);
+    let bearer = HeaderValue::from_static(BEARER);
+    response.headers_mut().append(WWW_AUTHENTICATE, bearer);
+    response
+}
+
+/// The user may sign in as another one.
+fn forbidden(user: &str, sign_out: &str) -> Response<Body> {
+    let signed_in = Page::SignedIn {
+        user,
+        sign_out,
+        forbidden: true,
+    };
+    page(StatusCode::FORBIDDEN, &signed_in)
+}
