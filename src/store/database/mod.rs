@@ -105,7 +105,8 @@ const MIGRATIONS: &[&str] = &["
     ALTER TABLE deployments ADD COLUMN touched_bytes INTEGER NOT NULL DEFAULT 0;
     UPDATE deployments SET touched_bytes = (
         SELECT coalesce(sum(16 + 2 * length(id) + length(flow) + coalesce(length(was_on), 0) + length(difference)), 0)
-        FROM touched WHERE touched.number = deployments.number);
+        FROM touched WHERE touched.number = deployments.number)
+        WHERE number IN (SELECT number FROM touched);
     DROP INDEX deployments_of_runtime;
     CREATE INDEX deployments_of_runtime ON deployments (runtime, forgotten, at, bytes, touched_bytes);
 ", "
