@@ -22,6 +22,7 @@ mod session_admin;
 mod sign_in;
 mod sync_shim;
 mod throttle;
+mod totp;
 mod user_permissions;
 mod user_throttle;
 mod users;
@@ -36,6 +37,7 @@ pub use permission::{FLOWS_READ, FLOWS_WRITE, Permissions, Shown, covers};
 pub use registry::Registry;
 pub use session::{BASIC, PAGE, Session, TOKEN_LENGTH};
 pub use session_admin::{NEVER, NewToken, SessionInfo, SessionSelector, session_id};
+pub use totp::{NewTotp, new_totp};
 
 use crate::config;
 use crate::store::{self, Store};
@@ -61,6 +63,8 @@ pub struct SignIn {
     pub user: String,
     /// `password`.
     pub password: Secret,
+    /// The code of the second factor; `None`: of a user who has one, it stands at the end of the password.
+    pub code: Option<String>,
     /// `scope`, split at spaces; empty: all that the user has.
     pub scope: Vec<SmolStr>,
     /// The user's permissions at the backend of the sign-in, if they differ from those elsewhere.

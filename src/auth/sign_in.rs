@@ -8,8 +8,10 @@ use super::pair::Pair;
 use super::queue::{MAX_WAIT, Turn};
 use super::session::{BASIC, Session, new_token};
 use super::throttle::{Failed, Passed, Slot};
+use super::totp::{self, CodeKey};
 use super::users::User;
 use super::{Auth, Issued, SignIn, SignInError, basic, covers};
+use crate::config::Totp;
 use crate::store::SessionRow;
 use crypto::{Secret, sha256};
 use limits::sliding_window::Refused;
@@ -29,19 +31,21 @@ impl Auth {
     /// reported only after the password was right. With too many sign-ins waiting, the error is `Throttled`.
     pub async fn sign_in(&self, sign_in: SignIn, now: u64) -> Result<Issued, SignInError> {
         let pair = Pair::new(&sign_in.user, sign_in.address);
-        let basic_key = self.key_of_basic(&sign_in);
         let (turn, attempt) = self.turn(pair, now).await?;
 
         let users = self.0.registry.users();
         let user = users.find(&sign_in.user);
+        let totp = user.and_then(|user| user.totp.as_deref());
+        let (attempted, code) = parts(totp, &sign_in, now);
         let password = user.map_or_else(
             || users.stand_in(&sign_in.user),
             |user| user.password.clone(),
         );
         let renew = user.is_some_and(User::is_to_renew);
-        let (right, renewed) = verify(turn, password, renew, sign_in.password).await;
+        let (right, renewed) = verify(turn, password, renew, attempted).await;
         let outside = right && !users.admits(&sign_in.user, sign_in.address);
-        let Some(user) = user.filter(|_| right && !outside) else {
+        let right = right && !outside && self.use_code(&sign_in.user, code, now).await?;
+        let Some(user) = user.filter(|_| right) else {
             let Failed { locked, guessed } = attempt.failed();
             if guessed {
                 report_guessing(user.map(|_| sign_in.user.as_str()));
@@ -62,9 +66,21 @@ impl Auth {
         if !sign_in.scope.iter().all(|name| covers(had, name)) {
             return Err(SignInError::InvalidScope);
         }
+        self.hand_out(sign_in, (users.lifetime, user.record), now)
+            .await
+    }
+
+    /// Makes the session of a sign-in that succeeded; one of Basic authentication has no token.
+    async fn hand_out(
+        &self,
+        sign_in: SignIn,
+        (lifetime, record): (Duration, Option<[u8; 32]>),
+        now: u64,
+    ) -> Result<Issued, SignInError> {
+        let basic_key = self.key_of_basic(&sign_in);
         let (token, lifetime) = match basic_key {
-            Some(_) => (Secret::default(), users.lifetime.min(basic::LIFETIME)),
-            None => (new_token(), users.lifetime),
+            Some(_) => (Secret::default(), lifetime.min(basic::LIFETIME)),
+            None => (new_token(), lifetime),
         };
         let row = SessionRow {
             token: basic_key.unwrap_or_else(|| sha256(token.reveal().as_bytes())),
@@ -76,7 +92,7 @@ impl Auth {
             scope: sign_in.scope.iter().map(ToString::to_string).collect(),
             created: now,
             expires: now.saturating_add(lifetime.as_secs()),
-            password: user.record,
+            password: record,
         };
         let key = row.token;
         let ended = self.start_session(row, now).await?;
@@ -86,6 +102,23 @@ impl Auth {
             ended,
             key,
         })
+    }
+
+    /// Whether the second factor is right too. A code counts once, also after a restart.
+    async fn use_code(
+        &self,
+        user: &str,
+        code: SecondFactor,
+        now: u64,
+    ) -> Result<bool, SignInError> {
+        match code {
+            SecondFactor::NotNeeded => Ok(true),
+            SecondFactor::Wrong => Ok(false),
+            SecondFactor::Right(key) => {
+                let is_new = self.0.store.use_code(user.to_owned(), key, now);
+                Ok(is_new.await?)
+            }
+        }
     }
 
     /// Waits for the turn of a sign-in, if the throttle lets it, and begins it.
@@ -160,6 +193,41 @@ impl Auth {
                 tracing::warn!(%error, "the address of a sign-in could not be kept for after a restart");
             }
         }
+    }
+}
+
+/// The second factor of a sign-in, checked.
+enum SecondFactor {
+    /// The user has none.
+    NotNeeded,
+    /// The code is missing or wrong.
+    Wrong,
+    /// The code is right, if it was not used before.
+    Right(CodeKey),
+}
+
+/// The password to check, and the second factor. A device that authenticates with each request has no code.
+fn parts(totp: Option<&Totp>, sign_in: &SignIn, now: u64) -> (Secret, SecondFactor) {
+    let whole = || sign_in.password.clone();
+    let Some(totp) = totp.filter(|_| sign_in.client != BASIC) else {
+        let needed = totp.is_some();
+        let factor = if needed {
+            SecondFactor::Wrong
+        } else {
+            SecondFactor::NotNeeded
+        };
+        return (whole(), factor);
+    };
+    let checked = |code: &str| {
+        let key = totp::check(totp, code.trim(), now);
+        key.map_or(SecondFactor::Wrong, SecondFactor::Right)
+    };
+    if let Some(code) = &sign_in.code {
+        return (whole(), checked(code));
+    }
+    match totp::split(sign_in.password.reveal()) {
+        Some((password, code)) => (Secret::new(password.to_owned()), checked(code)),
+        None => (whole(), SecondFactor::Wrong),
     }
 }
 

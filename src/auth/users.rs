@@ -4,7 +4,7 @@
 
 use super::password::Password;
 use super::{AuthMethod, Caller, Certificate, Permissions};
-use crate::config::{self, CertificateName, Networks, RateLimit};
+use crate::config::{self, CertificateName, Networks, RateLimit, Totp};
 use crypto::{Secret, random, sha256};
 use smol_str::SmolStr;
 use std::collections::HashMap;
@@ -45,6 +45,8 @@ pub(super) struct User {
     pub(super) permissions: Arc<[SmolStr]>,
     /// The networks that its requests must come from; `None`: all.
     pub(super) networks: Option<Arc<Networks>>,
+    /// Its second factor; `None`: there is none.
+    pub(super) totp: Option<Arc<Totp>>,
     /// The limit of its requests; `None`: none.
     pub(super) rate_limit: Option<RateLimit>,
     /// Identifies the password: the SHA-256 of its hash in the config. Sessions are bound to it. `None`: no password.
@@ -68,6 +70,7 @@ impl Users {
                 password: Arc::new(Password::parse(hash)),
                 permissions: names(&["*"]),
                 networks: None,
+                totp: None,
                 rate_limit: None,
                 // Not of its hash, which is renewed: the password stays as long as the database, where the sessions
                 // are.
@@ -181,6 +184,7 @@ impl User {
             password: Arc::new(password),
             permissions: names(&user.permissions),
             networks: user.networks.clone(),
+            totp: user.totp.clone(),
             rate_limit: user.rate_limit,
             record: hash.map(|hash| sha256(hash.reveal().as_bytes())),
             generated: false,
@@ -221,6 +225,7 @@ mod tests {
             name: (*name).into(),
             password_hash: Some(Secret::new((*hash).into())),
             certificates: Vec::new(),
+            totp: None,
             rate_limit: None,
             networks: None,
             permissions: vec!["read".into()],

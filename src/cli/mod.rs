@@ -12,6 +12,7 @@ mod promote;
 mod table;
 #[cfg(feature = "engine")]
 mod top;
+mod totp;
 
 use crate::config::Config;
 use crate::server;
@@ -98,6 +99,15 @@ enum Command {
         after_help = "Examples:\n  flowgate hash-password\n  flowgate hash-password < password.txt > secrets/admin.hash"
     )]
     HashPassword,
+    /// Make a second factor for a user, and print what the user and gateway.toml need
+    ///
+    /// The secret is for an authenticator app, which also reads it from the URI as a QR code. Each recovery code counts
+    /// once. Nothing is stored: add the last two lines to the user's [[auth.user]], and reload.
+    #[command(after_help = "Example:\n  flowgate totp ann")]
+    Totp {
+        /// The user's name
+        user: String,
+    },
     /// Look after the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
@@ -195,6 +205,7 @@ pub fn main() -> ExitCode {
             with(config, |config| check_flows::run(config, &arguments))
         }
         Command::HashPassword => hash_password(),
+        Command::Totp { user } => totp::print(&user),
         Command::Audit(AuditCommand::Verify { files }) => {
             with(config, |config| audit::check(config, &files))
         }

@@ -364,6 +364,15 @@ pub struct Auth {
     pub throttle: Throttle,
 }
 
+/// A second factor: codes of an authenticator app, and recovery codes.
+#[derive(Debug)]
+pub struct Totp {
+    /// The secret in base32.
+    pub secret: Secret,
+    /// The SHA-256 of the recovery codes.
+    pub recovery_codes: Vec<[u8; 32]>,
+}
+
 /// One `[[auth.user]]`.
 #[derive(Debug, Clone)]
 pub struct User {
@@ -375,6 +384,8 @@ pub struct User {
     pub networks: Option<Arc<Networks>>,
     /// The limit of the user's requests; `None`: none.
     pub rate_limit: Option<RateLimit>,
+    /// The user's second factor at the sign-in with a password; `None`: there is none.
+    pub totp: Option<Arc<Totp>>,
     /// The user's certificates.
     pub certificates: Vec<CertificateName>,
     /// `*`, `read`, `flows.write` …

@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn a_limit_is_a_number_and_a_unit_and_nothing_else() {
         let limit = RateLimit::parse("100/m").map(|limit| (limit.requests, limit.period));
-        assert_eq!(limit, Some((100, Duration::from_secs(60))));
+        assert_eq!(limit, Some((100, Duration::from_mins(1))));
         for text in [
             "",
             "1",

@@ -228,6 +228,9 @@ pub(super) struct User {
     pub(super) password_hash_file: Entry,
     pub(super) certificates: List,
     pub(super) rate_limit: Entry,
+    pub(super) totp_secret: Entry,
+    pub(super) totp_secret_file: Entry,
+    pub(super) recovery_codes: List,
     pub(super) networks: List,
     pub(super) permissions: List,
 }

@@ -5,8 +5,10 @@
 use super::error::SpannedError;
 use super::rate_limit::rate_limit;
 use super::setting::{Source, Span};
-use super::{CertificateName, User, networks, password_hash as hash, raw, route, tls};
-use crypto::Secret;
+use super::{CertificateName, Totp, User, networks, password_hash as hash, raw, route, tls};
+use crypto::{Secret, unhex};
+use data_encoding::BASE32_NOPAD;
+use std::sync::Arc;
 use toml::Spanned;
 
 /// The prefix of names that logs show instead of the names of unknown users.
@@ -68,6 +70,8 @@ fn user(table: Spanned<raw::User>, asked: bool, source: &Source<'_>) -> Result<U
         ));
     }
     let password_hash = secret.map(|secret| password_hash(&name, secret));
+    let secret = source.secret(raw.totp_secret, raw.totp_secret_file)?;
+    let totp = totp(secret, raw.recovery_codes, source)?;
     let Some(permissions) = source.list(raw.permissions, route::PERMISSION, route::permission)?
     else {
         return Err(SpannedError::rule(
@@ -80,9 +84,37 @@ fn user(table: Spanned<raw::User>, asked: bool, source: &Source<'_>) -> Result<U
         password_hash: password_hash.transpose()?,
         certificates,
         permissions,
+        totp,
         networks: networks::allowed(raw.networks, source)?,
         rate_limit: rate_limit(raw.rate_limit, source)?,
     })
+}
+
+/// The second factor; its secret has 128 bits at least (RFC 4226 §4).
+fn totp(
+    secret: Option<(Secret, Span)>,
+    recovery_codes: raw::List,
+    source: &Source<'_>,
+) -> Result<Option<Arc<Totp>>, SpannedError> {
+    let span = recovery_codes.as_ref().map(Spanned::span);
+    let expected = "the SHA-256 of a recovery code, as `flowgate totp` prints it";
+    let recovery_codes = source.list(recovery_codes, expected, unhex)?;
+    let Some((secret, place)) = secret else {
+        return span.map_or(Ok(None), |span| {
+            let sentence = "recovery_codes are for a user with a totp_secret";
+            Err(SpannedError::rule(span, sentence))
+        });
+    };
+    let plain = secret.reveal().trim_end_matches('=').replace(' ', "");
+    let bytes = BASE32_NOPAD.decode(plain.to_ascii_uppercase().as_bytes());
+    if bytes.is_ok_and(|bytes| bytes.len() >= 16) {
+        return Ok(Some(Arc::new(Totp {
+            secret,
+            recovery_codes: recovery_codes.unwrap_or_default(),
+        })));
+    }
+    let sentence = "a totp_secret is base32 of at least 16 bytes: make one with `flowgate totp`";
+    Err(SpannedError::rule(place, sentence))
 }
 
 fn password_hash(name: &str, (hash, place): (Secret, Span)) -> Result<Secret, SpannedError> {

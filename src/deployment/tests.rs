@@ -298,6 +298,7 @@ async fn signed_in(
         password: password.clone(),
         scope: Vec::new(),
         here: None,
+        code: None,
         client: "service-admin".into(),
         agent: String::new(),
         address: [127, 0, 0, 1].into(),

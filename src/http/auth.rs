@@ -235,6 +235,7 @@ fn sign_in(fields: [Option<String>; 5], address: IpAddr) -> Result<SignIn, Error
             .map(SmolStr::new)
             .collect(),
         here: None,
+        code: None,
         client,
         agent: String::new(),
         address,

@@ -28,6 +28,7 @@ pub(super) async fn sign_in(ctx: &RequestContext<'_>) -> Result<(), Error> {
         password,
         scope: Vec::new(),
         here: None,
+        code: None,
         client: BASIC.to_owned(),
         agent: String::new(),
         address: ctx.peer.address.ip(),

@@ -95,14 +95,15 @@ async fn sign_in(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
     if !ctx.peer.secure {
         return Ok(form_page(ctx, (StatusCode::FORBIDDEN, None), ""));
     }
-    let names = ["username", "password", "return"];
-    let [user, password, back] = form::fields(&ctx.head.headers, &content, names)?;
+    let names = ["username", "password", "code", "return"];
+    let [user, password, code, back] = form::fields(&ctx.head.headers, &content, names)?;
     let back = back.unwrap_or_default();
     let asked = SignIn {
         user: auth::filled(user, "username")?,
         password: Secret::new(auth::filled(password, "password")?),
         scope: Vec::new(),
         here: None,
+        code: code.filter(|code| !code.is_empty()),
         client: PAGE.to_owned(),
         agent: String::new(),
         address: ctx.peer.address.ip(),
@@ -127,7 +128,7 @@ async fn sign_in(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
 fn failed(ctx: &RequestContext<'_>, error: SignInError, back: &str) -> Answer {
     match &error {
         SignInError::BadCredentials { .. } => {
-            let reason = Some("Unknown user or wrong password.");
+            let reason = Some("Unknown user, wrong password, or wrong or used code.");
             Ok(form_page(ctx, (StatusCode::FORBIDDEN, reason), back))
         }
         SignInError::Throttled { wait } => {

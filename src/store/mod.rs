@@ -471,6 +471,13 @@ impl Store {
             .await
     }
 
+    /// Remembers that a code of a user's second factor was used; false: it was before.
+    pub async fn use_code(&self, user: String, code: Vec<u8>, now: u64) -> Result<bool, Error> {
+        self.owner
+            .ask(move |disk| disk.database.use_code(&user, &code, now))
+            .await
+    }
+
     /// The entry at a path of the library; `None`: nothing.
     pub async fn library(&self, place: LibraryPath) -> Result<Option<Entry>, Error> {
         self.owner

@@ -118,6 +118,7 @@ mod proposal_rebase;
 mod proposal_repeats;
 mod proposals;
 mod revocation;
+mod second_factor;
 mod secret_redaction;
 mod secrets;
 mod security_headers;

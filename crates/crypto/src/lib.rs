@@ -46,6 +46,16 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     out
 }
 
+/// HMAC-SHA-1 (RFC 2104), which the codes of authenticator apps are made of (RFC 4226 §5); for nothing else.
+pub fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
+    use aws_lc_rs::hmac;
+    let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, key);
+    let tag = hmac::sign(&key, message);
+    let mut out = [0; 20];
+    out.copy_from_slice(tag.as_ref());
+    out
+}
+
 /// Bytes as lower-case hexadecimal text.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -87,6 +87,7 @@ fn user(name: &str, permissions: &str) -> config::User {
         name: name.into(),
         password_hash: Some(Secret::new(hash)),
         certificates: Vec::new(),
+        totp: None,
         rate_limit: None,
         networks: None,
         permissions: permissions.split(' ').map(Into::into).collect(),
@@ -96,6 +97,7 @@ fn user(name: &str, permissions: &str) -> config::User {
 fn attempt(user: &str, password: &str, scope: &str, address: &str) -> SignIn {
     SignIn {
         here: None,
+        code: None,
         user: user.into(),
         password: Secret::new(password.into()),
         scope: scope

@@ -92,6 +92,7 @@ async fn errors_of_the_sign_in_are_those_of_rfc_6749_and_never_cached() {
             Error::SignIn(SignInError::BadCredentials {
                 locked: false,
                 guessed: false,
+                outside: false,
             }),
             400,
             "invalid_grant",

@@ -113,6 +113,9 @@ const MIGRATIONS: &[&str] = &["
     ALTER TABLE session ADD COLUMN agent TEXT NOT NULL DEFAULT '';
     ALTER TABLE session ADD COLUMN networks TEXT;
     ALTER TABLE session ADD COLUMN rate_limit TEXT;
+    CREATE TABLE used_code (
+        user TEXT NOT NULL, code BLOB NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (user, code)
+    ) STRICT, WITHOUT ROWID;
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.

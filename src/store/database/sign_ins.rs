@@ -7,6 +7,10 @@ use rusqlite::params;
 /// Failures kept at most. Unauthenticated clients can make more of them than are worth keeping.
 const FAILURES: i64 = 100_000;
 
+/// For how long a code of an authenticator app is remembered, seconds. It is right for 90; our choice is more, for clocks
+/// that are set back.
+const CODES_KEPT: u64 = 24 * 60 * 60;
+
 impl Database {
     pub(in crate::store) fn failures(&self, since: u64) -> Result<Vec<FailureRow>, Error> {
         self.change("DELETE FROM failure WHERE at < ?", [integer(since)])?;
@@ -40,6 +44,25 @@ impl Database {
             "DELETE FROM failure WHERE user = ? AND address = ?",
             [user, address],
         )
+    }
+
+    /// Remembers a code of a second factor; false: it was there. Codes that can be right no more are forgotten, but recovery
+    /// codes, which have 32 bytes, are not.
+    pub(in crate::store) fn use_code(
+        &mut self,
+        user: &str,
+        code: &[u8],
+        now: u64,
+    ) -> Result<bool, Error> {
+        let transaction = self.connection.transaction()?;
+        transaction
+            .prepare_cached("DELETE FROM used_code WHERE length(code) < 32 AND at < ?")?
+            .execute([integer(now.saturating_sub(CODES_KEPT))])?;
+        let added = transaction
+            .prepare_cached("INSERT OR IGNORE INTO used_code (user, code, at) VALUES (?, ?, ?)")?
+            .execute(params![user, code, integer(now)])?;
+        commit(transaction)?;
+        Ok(added == 1)
     }
 
     pub(in crate::store) fn known_addresses(&self, since: u64) -> Result<Vec<AddressRow>, Error> {

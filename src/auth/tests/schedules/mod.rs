@@ -58,9 +58,9 @@ fn users(all: &[UserSpec]) -> Users {
         name: (*name).to_owned(),
         password_hash: Some(Secret::new((*password).to_owned())),
         certificates: Vec::new(),
+        totp: None,
         rate_limit: None,
         networks: None,
-        rate_limit: None,
         permissions: vec![(*permission).to_owned()],
     };
     let config = config::Auth {
