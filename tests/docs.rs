@@ -151,6 +151,8 @@ fn switched_on(lines: &[&str], at: usize, length: usize) {
         let hash = "$2b$08$W99V1mAwhUg5M9.hX6kjY.qtLHyvMOmTvm/hfRdpVY8u2XJsIHwFC\n";
         let content = if line.starts_with("token_file") {
             "a-token\n"
+        } else if line.starts_with("totp_secret_file") {
+            "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ\n"
         } else {
             hash
         };

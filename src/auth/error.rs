@@ -20,7 +20,7 @@ pub enum SignInError {
         locked: bool,
         /// With this failure the user counts as being guessed from many addresses.
         guessed: bool,
-        /// The password was right, but the address is in none of the user's networks. Clients are not told.
+        /// The password was right, but the address is in none of the user's networks. The response is that of a wrong password.
         outside: bool,
     },
     /// The user's permissions do not cover the scope.

@@ -45,7 +45,7 @@ pub use route::{AdminPaths, AmbientCredentials, Authorization, PathRules, RESERV
 pub use setting::parse_duration;
 pub use tls::CertificateName;
 pub use upstream::{is_token, token_in};
-pub use users::UNKNOWN_USER;
+pub use users::{Totp, UNKNOWN_USER};
 
 use crypto::{Secret, hex, sha256};
 use hyper::header::{HeaderName, HeaderValue};
@@ -362,15 +362,6 @@ pub struct Auth {
     pub anonymous: Option<Vec<String>>,
     /// The brake on guessed passwords.
     pub throttle: Throttle,
-}
-
-/// A second factor: codes of an authenticator app, and recovery codes.
-#[derive(Debug)]
-pub struct Totp {
-    /// The secret in base32.
-    pub secret: Secret,
-    /// The SHA-256 of the recovery codes.
-    pub recovery_codes: Vec<[u8; 32]>,
 }
 
 /// One `[[auth.user]]`.

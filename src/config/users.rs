@@ -5,7 +5,7 @@
 use super::error::SpannedError;
 use super::rate_limit::rate_limit;
 use super::setting::{Source, Span};
-use super::{CertificateName, Totp, User, networks, password_hash as hash, raw, route, tls};
+use super::{CertificateName, User, networks, password_hash as hash, raw, route, tls};
 use crypto::{Secret, unhex};
 use data_encoding::BASE32_NOPAD;
 use std::sync::Arc;
@@ -13,6 +13,15 @@ use toml::Spanned;
 
 /// The prefix of names that logs show instead of the names of unknown users.
 pub const UNKNOWN_USER: &str = "unknown:";
+
+/// A second factor: codes of an authenticator app, and recovery codes.
+#[derive(Debug)]
+pub struct Totp {
+    /// The secret in base32.
+    pub secret: Secret,
+    /// The SHA-256 of the recovery codes.
+    pub recovery_codes: Vec<[u8; 32]>,
+}
 
 /// All of them. `asked`: whether clients are asked for certificates.
 pub(super) fn users(
