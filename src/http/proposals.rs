@@ -1,7 +1,6 @@
 //! `/gateway/proposals`: changes that wait for the approval of another user, for flowgate's own engine and in front of an
 //! upstream.
 
-use super::dialect::Version;
 use super::error::Error;
 use super::flow_diff;
 #[cfg(feature = "engine")]
@@ -18,7 +17,7 @@ use super::response_body::Body;
 use super::route::ProposalAction;
 use crate::audit::{Event, rfc3339};
 use crate::config::is_reason;
-use crate::deployment::{self, Approval, Closing, ProposalError, Request};
+use crate::deployment::{self, Approval, Closing, ProposalError};
 use crate::gateway::Runtime;
 use crate::store::{self, Proposal, ProposalContent, ProposalFilter, ProposalState};
 use ::flows::{DeploymentType, Submission};
@@ -154,8 +153,9 @@ async fn approve(ctx: &mut RequestContext<'_>, number: u64) -> Answer {
     match &backend.runtime {
         #[cfg(feature = "engine")]
         Runtime::Own(_) => {
-            let request = move || Ok(Request::Flows { submission, kind });
-            let deployed = flows::run(ctx, Version::V2, kind, said, request).await?;
+            let request = move || Ok(deployment::Request::Flows { submission, kind });
+            let version = super::dialect::Version::V2;
+            let deployed = flows::run(ctx, version, kind, said, request).await?;
             let body = json!({ "rev": deployed.rev });
             Ok(response::json(StatusCode::OK, body.to_string()))
         }
