@@ -288,6 +288,16 @@ async fn an_anonymous_caller_proposes_nothing() {
         .await;
     assert_eq!(answer.status, 403, "{}", answer.text());
     refused(&answer, "policy_refused", "only users can propose");
+    // The dry run says the same.
+    let flows = json!({ "flows": tab_with("a", "comment") });
+    let check = gateway.post("/gateway/check").json(&flows);
+    let check = check.header("Service-API-Version", "v2").send().await;
+    let checked = check.json();
+    assert_eq!(
+        (&checked["approval"], &checked["violations"][0]["rule"]),
+        (&json!(null), &json!("approve")),
+        "{checked}"
+    );
     let admin = gateway.sign_in("admin").await;
     nothing_is_deployed(&gateway, &admin).await;
 }
