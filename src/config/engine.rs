@@ -6,7 +6,7 @@ use super::error::SpannedError;
 use super::raw;
 use super::route;
 use super::setting::{Source, flag, is_variable, number};
-use super::{ContextFiles, ContextStore, Engine};
+use super::{ContextFiles, ContextStore, Engine, NodeHost};
 use flows::HiddenVariables;
 use smol_str::SmolStr;
 use std::path::Path;
@@ -73,6 +73,10 @@ pub(super) fn engine(
                 .unwrap_or_default(),
         ),
         context: contexts(raw.context, data, source)?,
+        node_host: raw
+            .node_host
+            .map(|table| node_host(table, source))
+            .transpose()?,
     })
 }
 
@@ -88,6 +92,31 @@ fn memory(entry: raw::Entry, source: &Source<'_>) -> Result<Option<u64>, Spanned
         }
         _ => Ok(None),
     }
+}
+
+/// The node host; its directory must be written.
+fn node_host(table: Spanned<raw::NodeHost>, source: &Source<'_>) -> Result<NodeHost, SpannedError> {
+    let span = table.span();
+    let raw = table.into_inner();
+    let Some(directory) = &raw.directory else {
+        let sentence = "[engine.node_host] needs directory: its node_modules has @node-red/runtime and the packages";
+        return Err(SpannedError::rule(span, sentence));
+    };
+    Ok(NodeHost {
+        directory: source.path(directory)?,
+        node: match &raw.node {
+            // A name without a slash is found in PATH.
+            Some(entry) if entry.get_ref().as_str().is_some_and(|n| n.contains('/')) => {
+                source.path(entry)?
+            }
+            Some(entry) => source.parsed(entry, "a path, or the name of a program", |text| {
+                (!text.is_empty()).then(|| text.into())
+            })?,
+            None => "node".into(),
+        },
+        memory: source.size(raw.memory, 512 * MIB, 64 * MIB..=64 * GIB)?,
+        start_timeout: source.duration(raw.start_timeout, 30 * SECOND, SECOND..=HOUR)?,
+    })
 }
 
 /// The stores, each name once.

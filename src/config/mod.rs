@@ -578,6 +578,21 @@ pub struct Engine {
     pub hide_env: flows::HiddenVariables,
     /// Context stores, the one for unnamed use first; empty: one in memory.
     pub context: Vec<ContextStore>,
+    /// The process that runs nodes of npm packages; `None`: there is none.
+    pub node_host: Option<NodeHost>,
+}
+
+/// `[engine.node_host]`: the process that runs nodes of npm packages.
+#[derive(Debug, Clone)]
+pub struct NodeHost {
+    /// The directory whose `node_modules` has Node-RED's runtime and the packages.
+    pub directory: PathBuf,
+    /// Node.js: a path, or a name that is found in PATH.
+    pub node: PathBuf,
+    /// The heap of Node.js, bytes.
+    pub memory: u64,
+    /// The time-out for loading all packages, and for the host's part of a deployment.
+    pub start_timeout: Duration,
 }
 
 /// One `[[engine.context]]`: a store for what flows remember.

@@ -391,6 +391,17 @@ pub(super) struct Engine {
     pub(super) hide_env: List,
     #[serde(default)]
     pub(super) context: Vec<Spanned<ContextStore>>,
+    pub(super) node_host: Option<Spanned<NodeHost>>,
+}
+
+/// `[engine.node_host]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [engine.node_host]")]
+pub(super) struct NodeHost {
+    pub(super) directory: Entry,
+    pub(super) node: Entry,
+    pub(super) memory: Entry,
+    pub(super) start_timeout: Entry,
 }
 
 /// `[[engine.context]]`.

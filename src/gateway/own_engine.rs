@@ -5,7 +5,7 @@ use crate::allocator;
 use crate::config::{self, Config};
 use crate::metrics::Metrics;
 use engine::Engine;
-use engine::settings::{ContextFiles, ContextStore, Settings};
+use engine::settings::{ContextFiles, ContextStore, NodeHost, Settings};
 use std::sync::Arc;
 
 /// Starts the engine; nothing runs in it yet.
@@ -38,6 +38,16 @@ fn settings(config: &config::Engine) -> Settings {
         hide_env: config.hide_env.clone(),
         purge: allocator::purge,
         context: config.context.iter().map(store).collect(),
+        node_host: config.node_host.as_ref().map(node_host),
+    }
+}
+
+fn node_host(config: &config::NodeHost) -> NodeHost {
+    NodeHost {
+        directory: config.directory.clone(),
+        node: config.node.clone(),
+        memory: config.memory,
+        start_timeout: config.start_timeout,
     }
 }
 

@@ -1,9 +1,9 @@
 //! The counts of the flow engine, among the metrics of the gateway.
 
-use super::register::counter;
+use super::register::{counter, gauge};
 use super::{Metrics, Stopped};
 use engine::load::Load;
-use engine::metrics::NodeType;
+use engine::metrics::{NodeHostMetrics, NodeType};
 use engine::stopped_flows::Reason;
 use std::sync::Arc;
 
@@ -38,6 +38,41 @@ impl engine::metrics::Metrics for Metrics {
 
     fn load(&self) -> Arc<Load> {
         Arc::clone(&self.load)
+    }
+
+    fn node_host(&self) -> NodeHostMetrics {
+        let messages = |direction| {
+            let help = "Messages between the engine and the node host.";
+            let labels = [("direction", direction)];
+            counter(
+                &self.recorder,
+                "flowgate_node_host_messages_total",
+                help,
+                &labels,
+            )
+        };
+        NodeHostMetrics {
+            received: messages("to_host"),
+            sent: messages("from_host"),
+            errors: counter(
+                &self.recorder,
+                "flowgate_node_host_errors_total",
+                "Messages of the node host that were dropped: malformed, or too many during a deployment.",
+                &[],
+            ),
+            restarts: counter(
+                &self.recorder,
+                "flowgate_node_host_restarts_total",
+                "The times that the process of the node host was started again.",
+                &[],
+            ),
+            memory: gauge(
+                &self.recorder,
+                "flowgate_node_host_memory_bytes",
+                "Resident memory of the node host.",
+                &[],
+            ),
+        }
     }
 
     fn stopped(&self, flows: usize, reason: Reason) {

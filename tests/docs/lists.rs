@@ -64,7 +64,7 @@ fn the_table_of_label_values_has_those_of_every_label() {
     }
 
     let metrics = Metrics::new();
-    let _ = metrics.upstream("runtime");
+    let _ = (metrics.node_host(), metrics.upstream("runtime"));
     let page = metrics.render();
     let mut values: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for (series, _) in page.lines().filter_map(|line| line.rsplit_once(' ')) {
@@ -90,7 +90,11 @@ fn the_table_of_label_values_has_those_of_every_label() {
 /// Every metric's name and its labels' names, in their order.
 fn series() -> BTreeSet<Vec<String>> {
     let metrics = Metrics::new();
-    let _ = (metrics.node_type("change"), metrics.upstream("runtime"));
+    let _ = (
+        metrics.node_type("change"),
+        metrics.node_host(),
+        metrics.upstream("runtime"),
+    );
     let flows = vec![FlowLoad::new("t".into())];
     metrics.load().flows.store(Arc::new(flows));
     let page = metrics.render();

@@ -105,6 +105,7 @@ mod multiple_upstreams;
 mod multiple_upstreams_permissions;
 mod networks;
 mod node_history;
+mod node_host;
 mod openapi;
 mod operations;
 mod parser_differentials;

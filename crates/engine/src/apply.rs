@@ -4,6 +4,7 @@
 use super::RunState;
 use crate::delivery::Delivery;
 use crate::event_loop::{Change, Thread};
+use crate::foreign_nodes::is_foreign;
 use crate::instance::Instance;
 use crate::node_info::NodeInfo;
 use crate::task::Closing;
@@ -23,6 +24,7 @@ impl Thread {
             return;
         }
         let stops = self.stops(&change);
+        let node_host = self.change_node_host(&change, &stops);
         let closings = self.stop(&stops);
         if let Change::Halt(halt) = &change
             && !stops.is_empty()
@@ -31,7 +33,7 @@ impl Thread {
         }
         self.closing = Some((change, done));
         let closed = self.closed.clone();
-        if closings.is_empty() {
+        if closings.is_empty() && node_host.is_none() {
             let _ = closed.send(());
             return;
         }
@@ -41,6 +43,9 @@ impl Thread {
                 if tokio::time::timeout(limit, closing).await.is_err() {
                     tracing::error!(target: "flow", node = %info.id, kind = %info.kind, "Error stopping node: Close timed out");
                 }
+            }
+            if let Some(changed) = node_host {
+                changed.await;
             }
             // The thread outlives its tasks.
             let _ = closed.send(());
@@ -78,6 +83,7 @@ impl Thread {
                 return ControlFlow::Break(());
             }
         }
+        self.node_host_changed();
         // The caller may be gone; the change stands.
         let _ = done.send(());
         if is_large {
@@ -231,7 +237,10 @@ impl Thread {
                 slot: number,
                 epoch: stopped.epoch,
             });
-            self.state.contexts.borrow_mut().forget_node(&stopped.info);
+            if !is_foreign(&stopped.info.kind) {
+                // The node host has started the foreign nodes again, which may have set values.
+                self.state.contexts.borrow_mut().forget_node(&stopped.info);
+            }
             self.state.shared.withdraw(&stopped.info.id);
             self.state.remove_source(&stopped.info.id);
             if self.state.directory.get(&stopped.info.id) == Some(&number) {

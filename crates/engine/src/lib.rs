@@ -12,6 +12,7 @@ pub mod env;
 mod event_loop;
 mod expression;
 mod fair_queue;
+mod foreign_nodes;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -36,6 +37,7 @@ mod memory_budget;
 pub mod metrics;
 mod node;
 mod node_context;
+mod node_host;
 pub mod node_info;
 pub mod nodes;
 mod ordered_map;
@@ -67,11 +69,13 @@ use event_loop::{Change, Command, Inbox, Thread};
 use events::{Event, Events};
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Quota;
+use node_host::NodeHost;
 use pressure::InFlight;
 use published::Published;
 use serde_json::Value as Json;
 use state::EngineState;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -356,7 +360,17 @@ async fn thread(
 ) {
     let (node_events, events) = mpsc::unbounded_channel();
     let (closed, closings) = mpsc::unbounded_channel();
-    let state = EngineState::new(config, &shared, node_events, Arc::clone(&metrics));
+    let mut state = EngineState::new(config, &shared, node_events, Arc::clone(&metrics));
+    let engine = shared.commands.clone();
+    let publish = move |event| {
+        // The receiver is this thread, which outlives the host.
+        let _ = engine.send(Command::NodeHost(event));
+    };
+    let parts = (&state.contexts, &state.pressure);
+    state.node_host = NodeHost::new(&state.config, &metrics, parts, publish);
+    if let Some(host) = &state.node_host {
+        tokio::task::spawn_local(node_host::supervise(Rc::clone(host)));
+    }
     let inbox = Inbox {
         commands,
         node_events: events,

@@ -2,7 +2,7 @@
 
 use crate::load::Load;
 use crate::stopped_flows::Reason;
-use metrics::Counter;
+use metrics::{Counter, Gauge};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -16,6 +16,9 @@ pub trait Metrics: Debug + Send + Sync {
 
     /// The load of the engine, which it keeps up to date. Called once.
     fn load(&self) -> Arc<Load>;
+
+    /// The counters and gauges of the node host. Called once, if there is one.
+    fn node_host(&self) -> NodeHostMetrics;
 
     /// Counts flows that the engine has stopped.
     fn stopped(&self, flows: usize, reason: Reason);
@@ -33,6 +36,21 @@ pub struct NodeType {
     pub dropped: Counter,
 }
 
+/// The counters and gauges of the node host.
+#[derive(Clone)]
+pub struct NodeHostMetrics {
+    /// Messages that it received.
+    pub received: Counter,
+    /// Messages that it sent.
+    pub sent: Counter,
+    /// What it sent and could not be delivered.
+    pub errors: Counter,
+    /// The times that its process was started again.
+    pub restarts: Counter,
+    /// Its resident memory, bytes.
+    pub memory: Gauge,
+}
+
 /// Counts nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Uncounted;
@@ -47,6 +65,17 @@ impl Metrics for Uncounted {
     }
 
     fn running(&self, _: usize, _: usize) {}
+
+    fn node_host(&self) -> NodeHostMetrics {
+        let counter = Counter::noop;
+        NodeHostMetrics {
+            received: counter(),
+            sent: counter(),
+            errors: counter(),
+            restarts: counter(),
+            memory: Gauge::noop(),
+        }
+    }
 
     fn load(&self) -> Arc<Load> {
         Arc::default()

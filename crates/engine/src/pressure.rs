@@ -26,6 +26,10 @@ pub(crate) struct Pressure {
     full: RefCell<FxHashSet<u32>>,
     /// Whether the program needs almost all memory that it may have: then all groups count as full.
     exhausted: Cell<bool>,
+    /// The groups that have foreign nodes.
+    foreign: RefCell<FxHashSet<u32>>,
+    /// Whether too much is on its way to the node host: then the groups that have foreign nodes count as full.
+    host_full: Cell<bool>,
     /// Whether any group is full.
     any: Cell<bool>,
     changed: Notify,
@@ -68,6 +72,8 @@ impl Pressure {
             groups: RefCell::default(),
             full: RefCell::default(),
             exhausted: Cell::new(false),
+            foreign: RefCell::default(),
+            host_full: Cell::new(false),
             any: Cell::new(false),
             changed: Notify::new(),
             in_flight,
@@ -89,8 +95,38 @@ impl Pressure {
         if !self.any.get() {
             return false;
         }
-        let group = self.groups.borrow().get(slot as usize).copied();
-        self.exhausted.get() || self.full.borrow().contains(&group.unwrap_or(0))
+        let group = self
+            .groups
+            .borrow()
+            .get(slot as usize)
+            .copied()
+            .unwrap_or(0);
+        self.exhausted.get()
+            || self.full.borrow().contains(&group)
+            || (self.host_full.get() && self.foreign.borrow().contains(&group))
+    }
+
+    /// Whether a group that has foreign nodes is full by what waits in the engine.
+    pub(crate) fn is_foreign_full(&self) -> bool {
+        self.any.get()
+            && (self.exhausted.get() || !self.full.borrow().is_disjoint(&self.foreign.borrow()))
+    }
+
+    /// Takes the groups that have foreign nodes from now on.
+    pub(crate) fn set_foreign(&self, groups: FxHashSet<u32>) {
+        self.foreign.replace(groups);
+    }
+
+    /// Lets the sources of groups that have foreign nodes wait, or go on.
+    pub(crate) fn set_host_full(&self, full: bool) {
+        if self.host_full.replace(full) != full {
+            self.change();
+        }
+    }
+
+    /// Waits until this many bytes may be handed to the engine's thread; see [`InFlight::claim`].
+    pub(crate) async fn claim(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        self.in_flight.claim(bytes).await
     }
 
     /// The full groups, in order.
@@ -135,7 +171,7 @@ impl Pressure {
 
     fn change(&self) {
         self.any
-            .set(self.exhausted.get() || !self.full.borrow().is_empty());
+            .set(self.exhausted.get() || self.host_full.get() || !self.full.borrow().is_empty());
         self.changed.notify_waiters();
     }
 }
@@ -182,7 +218,7 @@ impl Source {
 
     /// Waits until what the node has read may be handed over; see [`InFlight::claim`].
     pub(crate) async fn claim(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        self.pressure.in_flight.claim(bytes).await
+        self.pressure.claim(bytes).await
     }
 
     /// Waits until some flow becomes full, or is no longer.

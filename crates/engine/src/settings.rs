@@ -49,6 +49,21 @@ pub struct Settings {
     pub purge: fn(),
     /// Context stores, the one for unnamed use first; empty: one in memory.
     pub context: Vec<ContextStore>,
+    /// The process that runs nodes of npm packages; `None`: there is none.
+    pub node_host: Option<NodeHost>,
+}
+
+/// The process that runs nodes of npm packages.
+#[derive(Debug, Clone)]
+pub struct NodeHost {
+    /// The directory whose `node_modules` has Node-RED's runtime and the packages.
+    pub directory: PathBuf,
+    /// Node.js: a path, or a name that is found in PATH.
+    pub node: PathBuf,
+    /// The heap of Node.js, bytes.
+    pub memory: u64,
+    /// The time-out for loading all packages, and for the host's part of a deployment.
+    pub start_timeout: Duration,
 }
 
 impl Default for Settings {
@@ -74,6 +89,7 @@ impl Default for Settings {
             hide_env: HiddenVariables::default(),
             purge: || {},
             context: Vec::new(),
+            node_host: None,
         }
     }
 }

@@ -6,9 +6,10 @@ use super::graph_build;
 use super::listeners::Listeners;
 use super::node::{Build, boxed};
 use super::report::{self, label};
-use super::{Engine, RunState, nodes, subflow};
+use super::{RunState, nodes, subflow};
 use crate::env;
 use crate::event_loop::{Slot, Thread};
+use crate::foreign_nodes::is_foreign;
 use crate::joined_flows::JoinedFlows;
 use crate::log_level::Level;
 use crate::node_info::{Container, NodeInfo};
@@ -32,7 +33,7 @@ impl Thread {
     pub(super) fn start(&mut self, deploy: bool) {
         self.forget_stopped();
         self.is_whole = false;
-        let missing = Engine::missing_types(&self.flows);
+        let missing = self.missing_types(&self.flows);
         match self.shared.state() {
             RunState::Start => {}
             RunState::Stop => {
@@ -54,7 +55,7 @@ impl Thread {
             self.clear();
             tracing::warn!(
                 types = missing.join(", "),
-                "no flow runs: the flow set has node types that this engine lacks"
+                "no flow runs: the flow set has node types that this engine lacks; with [engine.node_host] those of npm packages run"
             );
             self.announce(Event::RuntimeState(json!({
                 "state": "stop", "error": "missing-types", "type": "warning",
@@ -217,6 +218,7 @@ impl Thread {
         }
         let groups = flow_of.into_iter().map(|flow| joined.group(flow)).collect();
         self.state.queue.regroup(groups);
+        self.group_foreign();
         let queue = &self.state.queue;
         self.calls.regroup(|slot| queue.group(slot));
         let firsts = (0..)
@@ -231,6 +233,19 @@ impl Thread {
         };
         self.load
             .regroup(&firsts.map(|(at, flow)| (at, id(flow))).collect::<Vec<_>>());
+    }
+
+    /// Marks the groups that have foreign nodes: the node host and they wait for each other.
+    fn group_foreign(&self) {
+        if self.state.node_host.is_none() {
+            return;
+        }
+        let slots = (0..).zip(&self.slots);
+        let foreign = slots.filter_map(|(number, slot)| {
+            let is_foreign = slot.as_ref().is_some_and(|s| is_foreign(&s.info.kind));
+            is_foreign.then(|| self.state.queue.group(number))
+        });
+        self.state.pressure.set_foreign(foreign.collect());
     }
 
     /// Builds and starts one node. A failure is the node's own: it is logged and the others start.

@@ -11,6 +11,7 @@ use crate::instance::{Instance, TimerId};
 use crate::mailbox::{Mailbox, NodeEvent};
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
+use crate::node_host::NodeHost;
 use crate::node_info::NodeInfo;
 use crate::pressure::Pressure;
 use crate::profiler::Profiler;
@@ -59,6 +60,8 @@ pub(super) struct EngineState {
     pub(super) metrics: Arc<dyn Metrics>,
     pub(super) shared: SharedState,
     pub(super) profiler: Profiler,
+    /// `None`: none is configured, or it was not made yet.
+    pub(super) node_host: Option<Rc<NodeHost>>,
     /// By slot.
     tasks: FxHashMap<u32, JoinSet<()>>,
     node_events: mpsc::UnboundedSender<NodeEvent>,
@@ -77,6 +80,7 @@ impl EngineState {
         let now = Rc::<Cell<f64>>::default();
         let contexts =
             Contexts::open(&config.context).warning(shared.events.clone(), Rc::clone(&now));
+        let contexts = Rc::new(RefCell::new(contexts));
         let pressure = Pressure::new(shared.in_flight.clone());
         Self {
             now,
@@ -91,12 +95,13 @@ impl EngineState {
             listeners: Listeners::default(),
             endpoints: shared.endpoints.publisher(),
             sockets: shared.sockets.publisher(),
-            contexts: Rc::new(RefCell::new(contexts)),
+            contexts,
             config,
             events: shared.events.clone(),
             metrics,
             shared: SharedState::default(),
             profiler: Profiler::default(),
+            node_host: None,
             tasks: FxHashMap::default(),
             node_events,
             scripts: None,

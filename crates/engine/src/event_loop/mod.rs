@@ -8,7 +8,7 @@ pub(crate) use slot::Slot;
 
 use super::http::Exchange;
 use super::node::{DynNode, Host};
-use super::{Error, RunState, Shared, context, profiler};
+use super::{Error, RunState, Shared, context, node_host, profiler};
 use crate::delivery::{Delivery, Item, Wake};
 use crate::instance::Instance;
 use crate::mailbox::NodeEvent;
@@ -75,6 +75,7 @@ pub(super) enum Command {
         duration: Duration,
         answer: profiler::Answer,
     },
+    NodeHost(node_host::Event),
 }
 
 /// A change of what runs; one at a time.
@@ -303,6 +304,7 @@ impl Thread {
                 let now = Instant::now();
                 self.state.profiler.begin(duration, now, answer);
             }
+            Command::NodeHost(event) => self.node_host_event(event),
         }
     }
 

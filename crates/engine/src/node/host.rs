@@ -5,6 +5,7 @@ use crate::instance::{Instance, TimerId};
 use crate::log_level::Level;
 use crate::mailbox::Mailbox;
 use crate::node_context::NodeContext;
+use crate::node_host::NodeHost;
 use crate::node_info::NodeInfo;
 use crate::pressure::{Pressure, Source};
 use crate::script::Scripts;
@@ -302,6 +303,11 @@ impl<E> Host<'_, E> {
         let instance = self.instance;
         let listener = Listener { instance, full };
         self.state.sockets.change().add(&whole, listener)
+    }
+
+    /// The node host, if one is configured.
+    pub(crate) fn node_host(&self) -> Option<Rc<NodeHost>> {
+        self.state.node_host.clone()
     }
 
     /// Which flows are full.

@@ -150,7 +150,7 @@ pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<BoxedNode,
     let mut all = PALETTE.iter().flat_map(|(_, types)| types.iter());
     match all.find(|(known, _)| *known == kind) {
         Some((_, constructor)) => constructor(build, host),
-        None => Err(Failure::error(format!("unknown node type: {kind}"))),
+        None => common::foreign::build(host),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::delivery::{node, tab};
 use crate::steps::merged;
 use engine::Error;
 use engine::load::{FlowLoad, Load};
-use engine::metrics::{Metrics, NodeType, Uncounted};
+use engine::metrics::{Metrics, NodeHostMetrics, NodeType, Uncounted};
 use engine::profile::{NodeUsage, Profile};
 use engine::settings::Settings;
 use engine::stopped_flows::Reason;
@@ -136,6 +136,10 @@ impl Metrics for Measured {
 
     fn load(&self) -> Arc<Load> {
         Arc::clone(&self.0)
+    }
+
+    fn node_host(&self) -> NodeHostMetrics {
+        Uncounted.node_host()
     }
 
     fn stopped(&self, _: usize, _: Reason) {}

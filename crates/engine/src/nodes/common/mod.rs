@@ -1,6 +1,7 @@
 //! The palette folder `common`.
 
 pub(super) mod debug;
+pub(super) mod foreign;
 pub(super) mod inject;
 pub(super) mod link_call;
 pub(super) mod link_out;

@@ -1,0 +1,211 @@
+//! The part of the flow set that the node host runs: the foreign nodes, and what they are in. Native nodes are left out;
+//! inside subflow definitions disabled stand-ins keep their wires.
+
+use crate::node_host::HostFlows;
+use crate::nodes;
+use flows::{Credentials, FlowSet, HiddenVariables, Node};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde_json::{Value as Json, json};
+use smol_str::SmolStr;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The type of the stand-ins; `host/runtime.js` registers it.
+const STAND_IN: &str = "flowgate-native";
+
+/// Native config nodes that packages use too: the host has them besides the engine.
+const SHARED: [&str; 3] = ["tls-config", "http proxy", "global-config"];
+
+/// Whether the engine lacks this type, which a package may have.
+pub(crate) fn is_foreign(kind: &str) -> bool {
+    !matches!(kind, "tab" | "subflow" | "group")
+        && !kind.starts_with("subflow")
+        && !nodes::knows(kind)
+}
+
+/// Selects what the host runs. `epochs`: how often the engine's plans have restarted an element; the host restarts what
+/// has another one.
+pub(super) fn select(
+    flows: &FlowSet,
+    credentials: &Credentials,
+    epochs: &FxHashMap<SmolStr, u32>,
+    hidden: &HiddenVariables,
+) -> HostFlows {
+    if !flows.nodes().iter().any(|node| is_foreign(&node.kind)) {
+        return HostFlows {
+            flows: "[]".to_owned(),
+            ..HostFlows::default()
+        };
+    }
+    let definitions = definitions(flows);
+    let has_foreign = |node: &Node| {
+        is_foreign(&node.kind) || node.instance_of().is_some_and(|d| definitions.contains(d))
+    };
+    let containers: FxHashSet<&str> = flows
+        .nodes()
+        .iter()
+        .filter(|node| has_foreign(node))
+        .map(|node| node.z.as_str())
+        .collect();
+    let mut host = HostFlows::default();
+    let mut texts = Vec::new();
+    for node in flows.nodes() {
+        let text = match node.kind.as_str() {
+            "tab" => containers.contains(node.id.as_str()).then(|| whole(node)),
+            "subflow" => definitions.contains(node.id.as_str()).then(|| whole(node)),
+            "group" => containers.contains(node.z.as_str()).then(|| whole(node)),
+            kind if has_foreign(node) || SHARED.contains(&kind) => Some(with_epoch(node, epochs)),
+            _ => definitions
+                .contains(node.z.as_str())
+                .then(|| stand_in(node)),
+        };
+        let Some(text) = text else { continue };
+        if let Some(given) = credentials.nodes.get(&node.id) {
+            host.credentials.insert(node.id.clone(), given.clone());
+        }
+        if node.z.is_empty() && is_foreign(&node.kind) {
+            host.globals.insert(node.id.clone());
+        }
+        texts.push(text);
+    }
+    host.flows = format!("[{}]", texts.join(","));
+    host.environment = environment(&host, hidden);
+    host
+}
+
+/// Leaves out the elements of types that no package has.
+pub(super) fn leave_out(host: &mut HostFlows, is_missing: &dyn Fn(&str) -> bool) {
+    let Ok(mut elements) = serde_json::from_str::<Vec<Json>>(&host.flows) else {
+        return;
+    };
+    elements.retain(|e| !e["type"].as_str().is_some_and(is_missing));
+    host.flows = Json::Array(elements).to_string();
+}
+
+/// The subflow definitions that have foreign nodes, also in instances of others.
+fn definitions(flows: &FlowSet) -> FxHashSet<&str> {
+    let mut found = FxHashSet::default();
+    loop {
+        let before = found.len();
+        for node in flows.nodes() {
+            let is_inside = flows.subflow(&node.z).is_some();
+            let has =
+                is_foreign(&node.kind) || node.instance_of().is_some_and(|d| found.contains(d));
+            if is_inside && has {
+                found.insert(node.z.as_str());
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+fn whole(node: &Arc<Node>) -> String {
+    node.text.to_string()
+}
+
+/// The element with its epoch as one more property, by which the host's runtime sees a change.
+fn with_epoch(node: &Arc<Node>, epochs: &FxHashMap<SmolStr, u32>) -> String {
+    let epoch = epochs.get(&node.id).copied().unwrap_or(0);
+    let open = node.text.strip_suffix('}').unwrap_or(&node.text);
+    format!("{open},\"_epoch\":{epoch}}}")
+}
+
+/// A disabled node in the place of a native one.
+fn stand_in(node: &Arc<Node>) -> String {
+    let mut element = json!({
+        "id": node.id.as_str(), "type": STAND_IN, "z": node.z.as_str(), "d": true,
+        "wires": node.wires.iter().map(|w| w.iter().map(SmolStr::as_str).collect()).collect::<Vec<Vec<_>>>(),
+    });
+    if node.placed {
+        (element["x"], element["y"]) = (0.into(), 0.into());
+    }
+    if !node.group.is_empty() {
+        element["g"] = node.group.as_str().into();
+    }
+    element.to_string()
+}
+
+/// The variables of the process that the elements name in one of the ways of Node-RED: `${NAME}`, `$(NAME)`, or a text
+/// of its own. Those that flows do not see are left out.
+fn environment(host: &HostFlows, hidden: &HiddenVariables) -> BTreeMap<String, String> {
+    let is_named = |name: &str| {
+        let ways = [
+            format!("{{{name}}}"),
+            format!("({name})"),
+            format!("\"{name}\""),
+        ];
+        ways.iter().any(|way| host.flows.contains(way))
+    };
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| !hidden.hides(name) && is_named(name))
+        .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn selected(flows: &Json, epochs: &[(&str, u32)]) -> Vec<Json> {
+        let set = FlowSet::parse(flows.to_string().as_bytes()).unwrap();
+        let epochs = epochs.iter().map(|(id, n)| ((*id).into(), *n)).collect();
+        let host = select(
+            &set,
+            &Credentials::default(),
+            &epochs,
+            &HiddenVariables::default(),
+        );
+        serde_json::from_str(&host.flows).unwrap()
+    }
+
+    fn ids(elements: &[Json]) -> Vec<&str> {
+        elements.iter().filter_map(|e| e["id"].as_str()).collect()
+    }
+
+    #[test]
+    fn native_nodes_and_tabs_without_foreign_nodes_are_left_out() {
+        let flows = json!([
+            {"id": "t1", "type": "tab"}, {"id": "t2", "type": "tab"},
+            {"id": "g", "type": "group", "z": "t1", "nodes": ["f"]},
+            {"id": "f", "type": "foreign", "z": "t1", "g": "g", "x": 1, "y": 1, "wires": [["n"]]},
+            {"id": "n", "type": "debug", "z": "t1", "x": 1, "y": 1, "wires": []},
+            {"id": "m", "type": "debug", "z": "t2", "x": 1, "y": 1, "wires": []},
+            {"id": "b", "type": "mqtt-broker"}, {"id": "tls", "type": "tls-config"},
+        ]);
+        let host = selected(&flows, &[("f", 3)]);
+        assert_eq!(ids(&host), ["t1", "g", "f", "tls"]);
+        assert_eq!(host[2]["_epoch"], 3);
+        assert_eq!(host[2]["wires"], json!([["n"]]));
+    }
+
+    #[test]
+    fn native_nodes_of_a_subflow_become_disabled_stand_ins() {
+        let flows = json!([
+            {"id": "outer", "type": "subflow"}, {"id": "inner", "type": "subflow"}, {"id": "other", "type": "subflow"},
+            {"id": "t", "type": "tab"},
+            {"id": "i", "type": "subflow:outer", "z": "t", "x": 1, "y": 1, "wires": []},
+            {"id": "j", "type": "subflow:inner", "z": "outer", "x": 1, "y": 1, "wires": []},
+            {"id": "k", "type": "subflow:other", "z": "outer", "x": 1, "y": 1, "wires": []},
+            {"id": "n", "type": "function", "func": "secret", "z": "inner", "x": 1, "y": 1, "wires": [["f"]]},
+            {"id": "f", "type": "foreign", "z": "inner", "x": 1, "y": 1, "wires": []},
+            {"id": "d", "type": "debug", "z": "other", "x": 1, "y": 1, "wires": []},
+        ]);
+        let host = selected(&flows, &[]);
+        assert_eq!(ids(&host), ["outer", "inner", "t", "i", "j", "k", "n", "f"]);
+        let native = json!({"id": "n", "type": STAND_IN, "z": "inner", "d": true, "x": 0, "y": 0, "wires": [["f"]]});
+        assert_eq!(host[6], native);
+        assert_eq!(host[5]["type"], STAND_IN);
+    }
+
+    #[test]
+    fn a_flow_set_without_foreign_nodes_needs_no_host() {
+        let flows = json!([
+            {"id": "t", "type": "tab"}, {"id": "n", "type": "debug", "z": "t", "x": 1, "y": 1, "wires": []},
+            {"id": "tls", "type": "tls-config"},
+        ]);
+        assert!(selected(&flows, &[]).is_empty());
+    }
+}

@@ -1,0 +1,88 @@
+//! Hands what the node host reports to the engine's nodes: its messages to those that they were sent to, errors, status and
+//! completed messages to the catch, status and complete nodes.
+
+use super::flow_set::is_foreign;
+use crate::event_loop::Thread;
+use crate::log_level::Level;
+use crate::node_host::{Event, NodeHost, Report, What};
+use crate::node_info::NodeInfo;
+use smol_str::SmolStr;
+use std::rc::Rc;
+use value::{Message, Value};
+
+impl Thread {
+    /// Handles an event of the node host.
+    pub(crate) fn node_host_event(&mut self, event: Event) {
+        let Some(host) = self.state.node_host.clone() else {
+            return;
+        };
+        if host.is_holding() {
+            return host.hold(event);
+        }
+        match event {
+            Event::Ready => self.start_foreign_nodes(&host),
+            Event::Running => self.foreign_nodes_run(&host),
+            Event::Down => self.show_on_foreign_nodes(&host.trouble().unwrap_or_default()),
+            Event::Report(report) => self.node_host_report(report),
+        }
+    }
+
+    /// Handles what the node host has sent during a deployment.
+    pub(super) fn release_held(&mut self, host: &Rc<NodeHost>) {
+        for event in host.take_held() {
+            self.node_host_event(event);
+        }
+    }
+
+    /// Shows a status on all foreign nodes.
+    pub(super) fn show_on_foreign_nodes(&mut self, status: &Value) {
+        let infos = self.state.infos.iter().flatten();
+        let foreign: Vec<_> = infos.filter(|i| is_foreign(&i.kind)).cloned().collect();
+        for info in foreign {
+            self.state.status(&info, status);
+        }
+    }
+
+    fn node_host_report(&mut self, report: Report) {
+        let Report { node, what, .. } = report;
+        let Some(info) = self.state.info_of(&node) else {
+            return unattributed(&node, what);
+        };
+        match what {
+            What::Message(targets, message) => self.route(&info, &targets, &message),
+            What::Error(failure, message) => self.state.error(&info, &failure, message),
+            What::Status(status) => self.state.status(&info, &status),
+            What::Complete(message) => self.state.complete(&info, &message),
+            What::Log(level, value) => self.state.log(&info, level, &value),
+        }
+    }
+
+    /// Queues a message for the nodes that it was sent to.
+    fn route(&mut self, from: &Rc<NodeInfo>, targets: &[SmolStr], message: &Message) {
+        if let Err(failure) = message.check() {
+            return self.state.error(from, &failure, Some(message.clone()));
+        }
+        for target in targets {
+            if let Some(slot) = self.state.directory.get(target).copied() {
+                let mut copy = message.clone();
+                self.state.ensure_msgid(&mut copy);
+                self.state.push(slot, copy);
+            }
+        }
+    }
+}
+
+/// Logs a report that is of no node that runs.
+fn unattributed(node: &str, what: What) {
+    let (level, value) = match what {
+        What::Log(level, value) => (level, value),
+        What::Error(failure, _) => (Level::Error, failure.to_value()),
+        What::Message(..) | What::Status(_) | What::Complete(_) => return,
+    };
+    let text = value::coerce::to_text(&value);
+    match level {
+        Level::Error => tracing::error!(target: "node_host", node, "{text}"),
+        Level::Warn => tracing::warn!(target: "node_host", node, "{text}"),
+        _ => tracing::debug!(target: "node_host", node, "{text}"),
+    }
+}

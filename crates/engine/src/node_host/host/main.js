@@ -1,0 +1,60 @@
+// The node host: starts the runtime as the engine's first frame says, then does what its frames ask for.
+"use strict";
+const { send, listen } = require("channel.js");
+const { release, unused } = require("values.js");
+const { watch, handleError } = require("reports.js");
+const { deliver } = require("routing.js");
+const { start } = require("runtime.js");
+const { deploy, stop } = require("deployment.js");
+
+// How often the engine is told of its values that are no longer used here, in milliseconds.
+const RELEASE_INTERVAL = 1000;
+
+let runtime;
+
+async function begin(frame) {
+    try {
+        const started = await start(frame);
+        ({ runtime } = started);
+        send({ t: "ready", sets: started.sets, version: started.version, node: process.version });
+    } catch (error) {
+        send({ t: "failed", error: error?.message ?? String(error) });
+        process.exit(1);
+    }
+}
+
+const ACTIONS = {
+    start: begin,
+    deploy: async (frame) => send({ t: "deployed", number: frame.number, error: await deploy(runtime, frame) }),
+    stop: async (frame) => {
+        await stop(runtime);
+        send({ t: "deployed", number: frame.number });
+    },
+    message(frame, attachments) {
+        if (!deliver(runtime.nodes, frame, attachments)) {
+            handleError({ id: frame.node }, "the node does not run in the node host");
+        }
+    },
+    watch: (frame) => watch(frame.nodes),
+    release: (frame) => release(frame.ids),
+    ping: () => send({ t: "pong", rss: process.memoryUsage.rss() }),
+};
+
+listen(
+    (frame, attachments) => ACTIONS[frame.t](frame, attachments),
+    (bytes) => send({ t: "taken", bytes }),
+);
+
+setInterval(() => {
+    const ids = unused();
+    if (ids.length > 0) send({ t: "release", ids });
+}, RELEASE_INTERVAL).unref();
+
+// A package that throws outside of its handlers ends the host, as it would end Node-RED; the engine starts it again.
+process.on("uncaughtException", (error) => {
+    try {
+        send({ t: "failed", error: error?.stack ?? String(error) });
+    } finally {
+        process.exit(1);
+    }
+});

@@ -1,0 +1,73 @@
+// Errors, status, completed messages and log lines: the engine has the catch, status and complete nodes, so that it gets
+// what Node-RED's flows would hand to theirs.
+"use strict";
+const { send } = require("channel.js");
+const { encode } = require("values.js");
+
+// The nodes whose completed messages the engine wants.
+let watched = new Set();
+
+function watch(ids) {
+    watched = new Set(ids);
+}
+
+// An encoded value, or the reason why there is none.
+function encodedOr(value, otherwise) {
+    try {
+        return encode(value);
+    } catch (error) {
+        return encode(otherwise(error));
+    }
+}
+
+function report(frame, value, message) {
+    const content = encodedOr({ value, message }, (error) => ({
+        value: typeof value === "string" ? value : String(error.message),
+        message: message && { _msgid: message._msgid, topic: message.topic },
+    }));
+    try {
+        send({ ...frame, content: content.json, escaped: content.escaped }, content.attachments);
+    } catch (error) {
+        if (!(error instanceof RangeError)) throw error;
+        const small = encode({ value: error.message, message: message && { _msgid: message._msgid } });
+        send({ ...frame, content: small.json, escaped: small.escaped });
+    }
+}
+
+function handleError(node, error, message) {
+    report({ t: "error", node: node.id }, error instanceof Error ? error : String(error), message ?? undefined);
+    return true;
+}
+
+function handleStatus(node, status) {
+    report({ t: "status", node: node.id }, status);
+    return true;
+}
+
+function handleComplete(node, message) {
+    if (watched.has(node.id)) report({ t: "complete", node: node.id }, undefined, message);
+}
+
+// Sends the reports of all flows to the engine. `Flow` and `Subflow` are modules of the runtime.
+function redirect(Flow, Subflow) {
+    const reports = { handleError, handleStatus, handleComplete };
+    for (const name of Object.keys(reports)) {
+        if (typeof Flow.Flow.prototype[name] !== "function") {
+            throw new Error(`this version of @node-red/runtime has no Flow.${name}`);
+        }
+    }
+    Object.assign(Flow.Flow.prototype, reports);
+    const { create } = Subflow;
+    Subflow.create = (...given) => Object.assign(create(...given), reports);
+}
+
+// The `logging` of Node-RED's settings.
+function logging() {
+    const handler = () => (line) => {
+        const value = line.msg instanceof Error ? line.msg : typeof line.msg === "object" ? line.msg : String(line.msg);
+        report({ t: "log", level: line.level, node: line.id }, value);
+    };
+    return { console: { level: "off" }, engine: { level: "info", metrics: false, audit: false, handler } };
+}
+
+module.exports = { watch, redirect, logging, handleError };

@@ -1,0 +1,89 @@
+// Node-RED's runtime, loaded from the user's directory, with the node packages that are there. It has no editor, no
+// admin API, and listens to nothing.
+"use strict";
+const http = require("node:http");
+const path = require("node:path");
+const { createRequire } = require("node:module");
+const storage = require("storage.js");
+const { stores } = require("context.js");
+const { redirect, logging } = require("reports.js");
+const { onSend } = require("routing.js");
+const { started } = require("deployment.js");
+
+// Stands for native nodes inside subflow definitions; always disabled.
+const STAND_IN = "flowgate-native";
+// Config nodes of the palette that packages use too: their real files in @node-red/nodes.
+const SHARED = { "tls-config": "core/network/05-tls.js", "http proxy": "core/network/06-httpproxy.js" };
+
+function settings(directory, frame) {
+    return {
+        userDir: directory,
+        storageModule: storage,
+        contextStorage: stores(frame.stores),
+        logging: logging(),
+        credentialSecret: false,
+        httpAdminRoot: false,
+        httpNodeRoot: frame.root,
+        disableEditor: true,
+        nodeCloseTimeout: frame.closeTimeout,
+        editorTheme: { projects: { enabled: false } },
+        telemetry: { enabled: false },
+        externalModules: {
+            autoInstall: false,
+            palette: { allowInstall: false, allowUpload: false },
+            modules: { allowInstall: false },
+        },
+    };
+}
+
+function registerShared(require, nodes) {
+    const { createNodeApi } = require("@node-red/registry/lib/util");
+    const inert = (type) =>
+        nodes.registerType("flowgate", type, function (definition) {
+            nodes.createNode(this, definition);
+        });
+    inert(STAND_IN);
+    inert("global-config");
+    for (const [type, file] of Object.entries(SHARED)) {
+        try {
+            const name = path.basename(file, ".js").replace(/^\d+-/, "");
+            const api = createNodeApi({ id: `node-red/${name}`, module: "node-red", namespace: "node-red", file });
+            require(`@node-red/nodes/${file}`)(api);
+        } catch (error) {
+            if (error.code !== "MODULE_NOT_FOUND") throw error;
+            inert(type);
+        }
+    }
+}
+
+// The node sets of the packages that were found: `{id, module, version, types, enabled, error}`.
+function sets(nodes) {
+    return nodes.getNodeList().map((set) => ({
+        id: set.id,
+        module: set.module,
+        version: set.version,
+        types: set.types.filter((type) => nodes.getType(type)),
+        error: set.err === undefined ? undefined : String(set.err.message ?? set.err.code ?? set.err),
+    }));
+}
+
+// Starts the runtime: `{runtime, sets, version}`.
+async function start(frame) {
+    const directory = process.cwd();
+    const require = createRequire(path.join(directory, "package.json"));
+    const util = require("@node-red/util");
+    const api = require("@node-red/runtime");
+    const configured = settings(directory, frame);
+    util.init(configured);
+    api.init(configured, http.createServer());
+    redirect(require("@node-red/runtime/lib/flows/Flow"), require("@node-red/runtime/lib/flows/Subflow"));
+    const runtime = api._;
+    const ready = started(runtime.events);
+    await api.start();
+    await ready;
+    registerShared(require, runtime.nodes);
+    runtime.hooks.add("onSend.flowgate", onSend);
+    return { runtime, sets: sets(runtime.nodes), version: await api.version() };
+}
+
+module.exports = { start };

@@ -1,0 +1,327 @@
+//! The node host: a process of Node.js with Node-RED's own runtime, which runs the nodes of npm packages. Both sides
+//! exchange frames over two sockets; `foreign_nodes` is what the engine's thread does with them.
+//!
+//! - `process` starts, watches and restarts the process; `connection` serves its sockets; `log_lines` takes its output.
+//! - `frame`, `received`, `values` and `handles` are the format of the frames.
+//! - `deployment` sends it the flow set, `reports` reads what its nodes report, `questions` answers what it asks.
+//! - `host/*.js` is the program that runs in the process.
+
+mod connection;
+mod deployment;
+mod frame;
+mod handles;
+mod log_lines;
+mod process;
+mod questions;
+mod received;
+mod reports;
+mod values;
+
+pub(crate) use deployment::HostFlows;
+pub(crate) use process::supervise;
+pub(crate) use reports::{Event, Report, What};
+
+use crate::context::Contexts;
+use crate::metrics::{Metrics, NodeHostMetrics};
+use crate::pressure::Pressure;
+use crate::settings::{self, Settings};
+use bytes::Bytes;
+use frame::MAX_FRAME;
+use futures_util::FutureExt;
+use handles::Handles;
+use received::NodeSet;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smol_str::SmolStr;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc, oneshot};
+use value::{Failure, Message, Value};
+use values::Encoded;
+
+/// The part of `queue_bytes` that may be on its way to the host before the sources of its flows pause. Our choice.
+const PAUSE: usize = 4;
+
+/// Bytes that may be on their way to the host, at most; then messages to it are errors. Our choice: what the engine's
+/// queues let through after sources have paused, and one message of the largest size.
+const MAX_IN_FLIGHT: usize = 2 * MAX_FRAME;
+
+/// The node host, as the engine's thread has it.
+pub(crate) struct NodeHost {
+    settings: settings::NodeHost,
+    /// The first frame: what the runtime is to be like.
+    start: String,
+    pause: usize,
+    contexts: Rc<RefCell<Contexts>>,
+    pressure: Rc<Pressure>,
+    /// Hands an event to the engine's thread.
+    publish: Box<dyn Fn(Event)>,
+    metrics: NodeHostMetrics,
+    handles: Handles,
+    state: Cell<State>,
+    /// The node sets that were found when the process started last; `None`: it never was ready.
+    types: RefCell<Option<FxHashSet<SmolStr>>>,
+    /// The frames for the process.
+    frames: RefCell<Option<mpsc::UnboundedSender<Bytes>>>,
+    /// Messages for nodes that have not started yet.
+    early: RefCell<Vec<Bytes>>,
+    /// Bytes of frames that the process has not taken.
+    in_flight: Cell<usize>,
+    /// The deployments that the process has not finished.
+    pending: RefCell<FxHashMap<u32, oneshot::Sender<Option<String>>>>,
+    deployments: Cell<u32>,
+    /// What the process runs.
+    running: RefCell<Option<HostFlows>>,
+    /// How often the engine's plans have restarted each element.
+    epochs: RefCell<FxHashMap<SmolStr, u32>>,
+    /// The nodes whose completed messages the process reports.
+    watched: RefCell<FxHashSet<SmolStr>>,
+    /// Whether the engine's own nodes are being stopped and started: what the process sends is held meanwhile.
+    is_holding: Cell<bool>,
+    held: RefCell<Vec<Event>>,
+    held_bytes: Cell<usize>,
+    /// Ends the process, for this reason.
+    end: Notify,
+    reason: RefCell<Option<String>>,
+}
+
+/// The state of the process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It starts, or starts its first flow set: messages wait.
+    Starting,
+    /// It runs.
+    Running,
+    /// It ended, and starts again after a while.
+    Down,
+}
+
+impl NodeHost {
+    /// A host that does not run yet; `None` if none is configured.
+    pub(crate) fn new(
+        settings: &Settings,
+        metrics: &Arc<dyn Metrics>,
+        (contexts, pressure): (&Rc<RefCell<Contexts>>, &Rc<Pressure>),
+        publish: impl Fn(Event) + 'static,
+    ) -> Option<Rc<Self>> {
+        let host = settings.node_host.clone()?;
+        let stores: Vec<&str> = match settings.context.as_slice() {
+            [] => vec![settings::MEMORY],
+            stores => stores.iter().map(|store| store.name.as_str()).collect(),
+        };
+        let start = serde_json::json!({
+            "t": "start", "stores": stores, "root": settings.http_node_root,
+            "closeTimeout": u64::try_from(settings.close_timeout.as_millis()).unwrap_or(u64::MAX),
+        });
+        Some(Rc::new(Self {
+            settings: host,
+            start: start.to_string(),
+            pause: settings.queue_bytes / PAUSE,
+            contexts: Rc::clone(contexts),
+            pressure: Rc::clone(pressure),
+            publish: Box::new(publish),
+            metrics: metrics.node_host(),
+            handles: Handles::default(),
+            state: Cell::new(State::Starting),
+            types: RefCell::default(),
+            frames: RefCell::default(),
+            early: RefCell::default(),
+            in_flight: Cell::new(0),
+            pending: RefCell::default(),
+            deployments: Cell::new(0),
+            running: RefCell::default(),
+            epochs: RefCell::default(),
+            watched: RefCell::default(),
+            is_holding: Cell::new(false),
+            held: RefCell::default(),
+            held_bytes: Cell::new(0),
+            end: Notify::new(),
+            reason: RefCell::default(),
+        }))
+    }
+
+    /// Hands a message to the node of this running id. Fails if the host does not run, or too much waits for it.
+    pub(crate) fn deliver(&self, id: &str, message: &Message) -> Result<(), Failure> {
+        if self.state.get() == State::Down {
+            return Err(Failure::error("the node host does not run"));
+        }
+        let mut encoded = Encoded::new(&self.handles);
+        encoded.push("{\"t\":\"message\",\"node\":");
+        encoded.text(id);
+        encoded.push(",\"message\":");
+        encoded.value(&message.to_value())?;
+        let escaped = encoded.escaped;
+        encoded.push(if escaped { ",\"escaped\":true}" } else { "}" });
+        let frame = frame::encode(&encoded.json, &encoded.attachments)?;
+        if self.in_flight.get() + frame.len() > MAX_IN_FLIGHT {
+            return Err(Failure::error("too many messages wait for the node host"));
+        }
+        self.metrics.received.increment(1);
+        if self.state.get() == State::Starting {
+            self.add_in_flight(frame.len());
+            self.early.borrow_mut().push(frame);
+        } else {
+            self.send(frame);
+        }
+        Ok(())
+    }
+
+    /// Sends a frame, if the process runs.
+    fn send(&self, frame: Bytes) {
+        self.add_in_flight(frame.len());
+        if let Some(frames) = &*self.frames.borrow() {
+            // It may be ending; then what was in flight is forgotten.
+            let _ = frames.send(frame);
+        }
+    }
+
+    /// Sends a frame of JSON without attachments.
+    fn send_json(&self, frame: &serde_json::Value) {
+        match frame::encode(&frame.to_string(), &[]) {
+            Ok(frame) => self.send(frame),
+            Err(failure) => tracing::error!(target: "node_host", %failure, "a frame was not sent"),
+        }
+    }
+
+    fn add_in_flight(&self, bytes: usize) {
+        self.in_flight.set(self.in_flight.get() + bytes);
+        if self.in_flight.get() > self.pause {
+            self.pressure.set_host_full(true);
+        }
+    }
+
+    /// The process has handed so many bytes to its nodes.
+    fn taken(&self, bytes: usize) {
+        self.in_flight
+            .set(self.in_flight.get().saturating_sub(bytes));
+        if self.in_flight.get() <= self.pause / 2 {
+            self.pressure.set_host_full(false);
+        }
+    }
+
+    /// Whether a package has this type; no package has any before the process was ready.
+    pub(crate) fn has(&self, kind: &str) -> bool {
+        let types = self.types.borrow();
+        types.as_ref().is_some_and(|types| types.contains(kind))
+    }
+
+    /// Whether a package has this type, or may have it, because the process does not run.
+    pub(crate) fn may_have(&self, kind: &str) -> bool {
+        !self.is_running() || self.has(kind)
+    }
+
+    /// The status of foreign nodes while they do not run; `None`: they do.
+    pub(crate) fn trouble(&self) -> Option<Value> {
+        let text = match self.state.get() {
+            State::Starting => "the node host starts",
+            State::Running => return None,
+            State::Down => "the node host does not run",
+        };
+        Some(Value::record([
+            ("fill", "red".into()),
+            ("shape", "ring".into()),
+            ("text", text.into()),
+        ]))
+    }
+
+    /// Whether this is a foreign config node of no flow.
+    fn is_global(&self, id: &str) -> bool {
+        let running = self.running.borrow();
+        running.as_ref().is_some_and(|r| r.globals.contains(id))
+    }
+
+    /// Ends the process; it starts again.
+    fn kill(&self, reason: &str) {
+        self.reason.borrow_mut().get_or_insert(reason.to_owned());
+        self.end.notify_one();
+    }
+
+    /// A process begins; these are the frames for it.
+    fn begin(&self, frames: mpsc::UnboundedSender<Bytes>) {
+        self.state.set(State::Starting);
+        self.frames.replace(Some(frames));
+        // The process before may have ended by itself before it was killed.
+        let _ = self.end.notified().now_or_never();
+        self.reason.take();
+    }
+
+    /// The process and its packages are loaded.
+    fn ready(&self, sets: &[NodeSet]) {
+        let types = sets.iter().flat_map(|set| set.types.iter().cloned());
+        self.types.replace(Some(types.collect()));
+        self.publish(Event::Ready);
+    }
+
+    /// The first flow set of a process runs: the messages that waited go to its nodes.
+    pub(crate) fn run(&self) {
+        if self.state.get() != State::Starting {
+            return;
+        }
+        self.state.set(State::Running);
+        for frame in self.early.take() {
+            self.in_flight
+                .set(self.in_flight.get().saturating_sub(frame.len()));
+            self.send(frame);
+        }
+    }
+
+    /// The process has ended: nothing is on its way any more.
+    fn ended(&self) {
+        self.state.set(State::Down);
+        self.frames.take();
+        self.early.take();
+        self.pending.take();
+        self.running.take();
+        self.watched.take();
+        self.in_flight.set(0);
+        self.pressure.set_host_full(false);
+        self.handles.clear();
+        self.publish(Event::Down);
+    }
+
+    /// Hands an event to the engine's thread.
+    pub(crate) fn publish(&self, event: Event) {
+        (self.publish)(event);
+    }
+
+    /// From now on reports wait: the engine's own nodes are being stopped and started.
+    pub(crate) fn hold_events(&self) {
+        self.is_holding.set(true);
+    }
+
+    /// Whether reports wait.
+    pub(crate) fn is_holding(&self) -> bool {
+        self.is_holding.get()
+    }
+
+    /// What has waited; from now on nothing does.
+    pub(crate) fn take_held(&self) -> Vec<Event> {
+        self.is_holding.set(false);
+        self.held_bytes.set(0);
+        self.held.take()
+    }
+
+    /// Whether the process runs its flow set.
+    pub(crate) fn is_running(&self) -> bool {
+        self.state.get() == State::Running
+    }
+
+    /// Whether the process has not run its first flow set yet.
+    pub(crate) fn is_starting(&self) -> bool {
+        self.state.get() == State::Starting
+    }
+
+    /// Tells the process which nodes' completed messages are wanted.
+    pub(crate) fn watch(&self, nodes: FxHashSet<SmolStr>) {
+        if self.is_running() && *self.watched.borrow() != nodes {
+            let ids: Vec<&str> = nodes.iter().map(SmolStr::as_str).collect();
+            self.send_json(&serde_json::json!({ "t": "watch", "nodes": ids }));
+            self.watched.replace(nodes);
+        }
+    }
+
+    fn start_timeout(&self) -> Duration {
+        self.settings.start_timeout
+    }
+}

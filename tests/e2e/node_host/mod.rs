@@ -1,0 +1,134 @@
+//! Nodes of npm packages: a real Node.js with Node-RED's own runtime runs them, beside the engine.
+
+mod crossing;
+mod deployments;
+mod failures;
+mod packages;
+mod pressure;
+mod values;
+
+use crate::client::Client;
+use crate::harness::{Process, public, until};
+use serde_json::{Value as Json, json};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// A gateway with a node host, in a directory of its own.
+pub struct Hosted {
+    pub process: Process,
+    pub token: String,
+    // Removed after the process has ended.
+    _directory: TempDir,
+}
+
+impl std::ops::Deref for Hosted {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.process
+    }
+}
+
+impl Hosted {
+    /// Waits until the host is ready.
+    pub async fn start() -> Self {
+        Self::with("").await
+    }
+
+    /// With more lines of TOML.
+    pub async fn with(lines: &str) -> Self {
+        Self::prepared(lines, |_| {}).await
+    }
+
+    /// With more in its user directory.
+    pub async fn prepared(lines: &str, prepare: impl Fn(&Path)) -> Self {
+        let hosted = Self::in_directory(lines, prepare).await;
+        hosted.process.wait_for_log("the node host is ready");
+        hosted
+    }
+
+    /// Does not wait for the host.
+    pub async fn without_waiting(lines: &str) -> Self {
+        Self::in_directory(lines, |_| {}).await
+    }
+
+    async fn in_directory(lines: &str, prepare: impl Fn(&Path)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let user = directory.path().join("user");
+        user_directory(&user);
+        prepare(&user);
+        let own = "[engine.node_host]\ndirectory = \"user\"\n";
+        let lines = format!("{}{own}{lines}", public(&["/do", "/show"]));
+        let process = Process::start(&lines, directory.path());
+        let token = process.sign_in("admin").await;
+        Self {
+            process,
+            token,
+            _directory: directory,
+        }
+    }
+
+    /// Deploys a flow set as a whole.
+    pub async fn run(&self, flows: &Json) {
+        self.deploy(&self.token, flows).await;
+    }
+
+    /// `GET path`, whose response is JSON.
+    pub async fn show(&self, path: &str) -> Json {
+        let answer = self.get(path).send().await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        answer.json()
+    }
+
+    /// Waits until `GET path` responds with this JSON.
+    pub async fn until_shown(&self, path: &str, expected: &Json) {
+        until(path, async || {
+            let answer = self.get(path).send().await;
+            answer.status == 200 && answer.json() == *expected
+        })
+        .await;
+    }
+}
+
+/// A Node-RED user directory with the runtime and the tests' own nodes.
+fn user_directory(directory: &Path) {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let modules = directory.join("node_modules");
+    fs::create_dir_all(&modules).unwrap();
+    symlink(
+        tests.join("node_modules/@node-red"),
+        modules.join("@node-red"),
+    )
+    .unwrap();
+    symlink(tests.join("data/node_host"), directory.join("nodes")).unwrap();
+}
+
+/// A flow of `GET /do` → `first` → … → the response. The nodes are wired one after the other.
+pub fn chain(nodes: Vec<Json>) -> Vec<Json> {
+    let mut flow = vec![
+        json!({ "id": "t", "type": "tab", "label": "t" }),
+        json!({ "id": "in", "type": "http in", "z": "t", "method": "get", "url": "/do", "x": 1, "y": 1 }),
+    ];
+    flow.extend(nodes);
+    flow.push(
+        json!({ "id": "out", "type": "http response", "z": "t", "x": 9, "y": 1, "wires": [] }),
+    );
+    for at in 1..flow.len() - 1 {
+        if flow[at]["wires"].is_null() {
+            flow[at]["wires"] = json!([[flow[at + 1]["id"]]]);
+        }
+    }
+    flow
+}
+
+/// A foreign node that runs this code for each message.
+pub fn trial(id: &str, input: &str) -> Json {
+    json!({ "id": id, "type": "trial", "z": "t", "x": 5, "y": 1, "input": input })
+}
+
+/// A native function node.
+pub fn function(id: &str, code: &str) -> Json {
+    json!({ "id": id, "type": "function", "z": "t", "func": code, "outputs": 1, "x": 5, "y": 1 })
+}
