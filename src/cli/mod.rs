@@ -7,6 +7,7 @@ mod check_flows;
 mod control;
 mod history;
 mod log;
+mod node_host;
 mod password;
 mod promote;
 mod table;
@@ -259,6 +260,15 @@ fn check(file: Option<&Path>) -> ExitCode {
     }
     for warning in config.warnings() {
         eprintln!("warning: {warning}");
+    }
+    if let Some(host) = &config.engine.node_host {
+        match node_host::describe(host) {
+            Ok(found) => found.iter().for_each(|line| println!("{line}")),
+            Err(missing) => {
+                eprintln!("flowgate: {missing}");
+                return ExitCode::FAILURE;
+            }
+        }
     }
     println!("{}: ok", name(&config));
     ExitCode::SUCCESS
