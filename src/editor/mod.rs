@@ -6,16 +6,19 @@
 mod catalog;
 mod examples;
 mod files;
+mod packages;
 mod page;
 mod palette;
 
 pub use examples::Example;
 pub use files::File;
+pub use packages::PackageSet;
 
 use files::Folder;
 use limits::quota::{Grant, Quota};
+use packages::Packages;
 use palette::Set;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -75,6 +78,7 @@ pub struct Editor {
     version: String,
     languages: Vec<String>,
     sets: Vec<Set>,
+    packages: Packages,
     places: Arc<Quota>,
 }
 
@@ -105,8 +109,18 @@ impl Editor {
             version,
             languages: languages.folders,
             sets,
+            packages: Packages::default(),
             places: Quota::new(ANSWERS, ANSWERS_PER_ADDRESS),
         })
+    }
+
+    /// The same with the node sets of the packages in the directory of the node host.
+    #[must_use]
+    pub fn with_packages(self, directory: &Path) -> Self {
+        Self {
+            packages: Packages::find(directory),
+            ..self
+        }
     }
 
     /// Waits until this address has a place for one more answer with a part of the editor, which it keeps until its
@@ -132,6 +146,16 @@ impl Editor {
         self.sets
             .iter()
             .map(|set| (set.name.as_str(), set.types.as_slice()))
+    }
+
+    /// The node sets of packages, each with the name and version of its package.
+    pub fn package_sets(&self) -> impl Iterator<Item = (&str, &str, &PackageSet)> {
+        self.packages.sets()
+    }
+
+    /// The words of the node sets of packages in a language, by package and set.
+    pub fn package_words(&self, language: &str) -> Json {
+        self.packages.words(language)
     }
 
     /// The page.
@@ -160,12 +184,15 @@ impl Editor {
         let icons = self.nodes.below("icons").filter(|_| module == CORE);
         icons
             .and_then(|icons| icons.file(&[name]))
+            .or_else(|| self.packages.icon(module, name))
             .or_else(|| self.client.file(&ANY_ICON))
     }
 
-    /// The names of all icons.
-    pub fn icons(&self) -> io::Result<Vec<String>> {
-        Ok(self.nodes.list(&["icons"])?.files)
+    /// The names of all icons, by module.
+    pub fn icons(&self) -> io::Result<Map<String, Json>> {
+        let mut icons = self.packages.icons();
+        icons.insert(CORE.to_owned(), self.nodes.list(&["icons"])?.files.into());
+        Ok(icons)
     }
 
     /// The appearance and edit forms of the palette's nodes, with help in a language: HTML for the editor.
@@ -175,11 +202,18 @@ impl Editor {
             all.push('\n');
             set.write(&self.nodes, language, &mut all)?;
         }
+        self.packages.write(language, &mut all, |_, _| true);
         Ok(all)
     }
 
     /// The same for one set; `None`: it is not offered.
-    pub fn set(&self, name: &str, language: &str) -> io::Result<Option<String>> {
+    pub fn set(&self, module: &str, name: &str, language: &str) -> io::Result<Option<String>> {
+        if module != CORE {
+            let mut html = String::new();
+            let wanted = |of: &str, set: &PackageSet| of == module && set.name == name;
+            self.packages.write(language, &mut html, wanted);
+            return Ok(Some(html).filter(|html| !html.is_empty()));
+        }
         let Some(set) = self.sets.iter().find(|set| set.name == name) else {
             return Ok(None);
         };

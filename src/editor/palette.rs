@@ -53,9 +53,8 @@ impl Set {
     pub(super) fn write(&self, nodes: &Folder, language: &str, out: &mut String) -> io::Result<()> {
         let _ = writeln!(out, "<!-- --- [red-module:{CORE}/{}] --- -->", self.name);
         out.push_str(&nodes.text(&["core", &self.folder, &self.file])?);
-        let base = language.split('-').next().unwrap_or_default();
-        let help = [language, base, DEFAULT]
-            .iter()
+        let help = help_languages(language)
+            .into_iter()
             .find_map(|language| self.help(nodes, language));
         out.push_str(&help.unwrap_or_default());
         Ok(())
@@ -67,8 +66,14 @@ impl Set {
     }
 }
 
+/// The languages in which help is looked for: this one, its base (`fr` for `fr-CA`), English.
+pub(super) fn help_languages(language: &str) -> [&str; 3] {
+    let base = language.split('-').next().unwrap_or_default();
+    [language, base, DEFAULT]
+}
+
 /// The types whose templates are in a set's HTML.
-fn types(html: &str) -> Vec<String> {
+pub(super) fn types(html: &str) -> Vec<String> {
     let after = html.split("data-template-name=").skip(1);
     let names = after.filter_map(|rest| {
         let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;

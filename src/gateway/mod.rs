@@ -268,9 +268,13 @@ impl Gateway {
 #[cfg(feature = "engine")]
 pub fn open_editor(config: &Config) -> Result<Option<Editor>, editor::Error> {
     let modules = config.editor.modules.as_deref();
-    modules
+    let editor = modules
         .map(|modules| Editor::open(modules, engine::nodes::knows))
-        .transpose()
+        .transpose()?;
+    Ok(match &config.engine.node_host {
+        Some(host) => editor.map(|editor| editor.with_packages(&host.directory)),
+        None => editor,
+    })
 }
 
 /// Lets the start count as a good one once the flows have run for long enough.

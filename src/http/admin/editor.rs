@@ -12,7 +12,7 @@ use crate::http::response_body::Body;
 use crate::http::route;
 use hyper::header::ACCEPT;
 use hyper::{Response, StatusCode};
-use serde_json::json;
+use serde_json::{Map, Value as Json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -62,10 +62,11 @@ pub(super) async fn load(
 /// `GET /icons`
 pub(super) async fn icons(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
     let icons = match ctx.gateway.editor.clone() {
-        Some(editor) => json!({ editor::CORE: ctx.blocking(move || editor.icons()).await?? }),
-        None => json!({}),
+        Some(editor) => ctx.blocking(move || editor.icons()).await??,
+        None => Map::new(),
     };
-    Ok(response::json(StatusCode::OK, icons.to_string()))
+    let icons = Json::Object(icons).to_string();
+    Ok(response::json(StatusCode::OK, icons))
 }
 
 /// `GET /plugins`: there are none, whether asked for as a list or as HTML.
@@ -77,9 +78,24 @@ pub(super) fn plugins(ctx: &RequestContext<'_>) -> Response<Body> {
     }
 }
 
-/// `GET …/messages`: the words of modules that are not the core's.
-pub(super) fn messages() -> Response<Body> {
-    response::json(StatusCode::OK, "{}")
+/// `GET …/messages`: the words of modules that are not the core's, whichever of them is asked for.
+pub(super) async fn messages(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
+    let Some(editor) = ctx.gateway.editor.clone() else {
+        return Ok(response::json(StatusCode::OK, "{}"));
+    };
+    let language = language(ctx);
+    let words = ctx
+        .blocking(move || editor.package_words(&language).to_string())
+        .await?;
+    Ok(response::json(StatusCode::OK, words))
+}
+
+/// The language that a request for words asks for (`lng`).
+fn language(ctx: &RequestContext<'_>) -> String {
+    let query = ctx.head.uri.query().unwrap_or_default();
+    form_urlencoded::parse(query.as_bytes())
+        .find(|(name, language)| name == "lng" && !language.is_empty())
+        .map_or_else(|| "en-US".to_owned(), |(_, language)| language.into_owned())
 }
 
 /// Whether a list is asked for instead of HTML (docs/reference/node-red-admin-api.md §2: exactly so).
@@ -108,10 +124,7 @@ async fn words(
     part: &str,
 ) -> Result<Response<Body>, Error> {
     let place = place(ctx, &editor).await?;
-    let query = ctx.head.uri.query().unwrap_or_default();
-    let language = form_urlencoded::parse(query.as_bytes())
-        .find(|(name, language)| name == "lng" && !language.is_empty())
-        .map_or_else(|| "en-US".to_owned(), |(_, language)| language.into_owned());
+    let language = language(ctx);
     let part = part.strip_suffix(".json").unwrap_or(part).to_owned();
     let words = ctx
         .blocking(move || {

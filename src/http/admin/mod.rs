@@ -51,7 +51,7 @@ pub(super) async fn act(
         Admin::Library => library::read(ctx, path).await,
         Admin::SaveInLibrary => library::save(ctx, path).await,
         Admin::Plugins => Ok(editor::plugins(ctx)),
-        Admin::Messages => Ok(editor::messages()),
+        Admin::Messages => editor::messages(ctx).await,
         Admin::Icons => editor::icons(ctx).await,
         Admin::Editor(part) => editor::load(ctx, path, part).await,
     }

@@ -40,8 +40,10 @@ pub(super) async fn set(
     let set = find_set(ctx.gateway.editor.as_deref(), module, name)?;
     match ctx.gateway.editor.clone().filter(|_| !wants_json(ctx)) {
         Some(editor) => {
-            let (language, name) = (language(ctx), name.to_owned());
-            let html = ctx.blocking(move || editor.set(&name, &language)).await??;
+            let (language, module, name) = (language(ctx), module.to_owned(), name.to_owned());
+            let html = ctx
+                .blocking(move || editor.set(&module, &name, &language))
+                .await??;
             Ok(response::html(html.ok_or(Error::NotFound)?))
         }
         None => Ok(ok_json(&set)),
@@ -74,15 +76,17 @@ fn ok_json(nodes: &Json) -> Response<Body> {
 }
 
 fn find_module(editor: Option<&Editor>, name: &str) -> Result<Json, Error> {
-    if name != MODULE {
-        return Err(Error::NotFound);
-    }
-    Ok(json!({ "name": MODULE, "version": version(editor), "nodes": sets(editor), "plugins": [] }))
+    let mut nodes = sets(editor);
+    nodes.retain(|set| set["module"] == name);
+    let version = nodes.first().map(|set| set["version"].clone());
+    let version = version.ok_or(Error::NotFound)?;
+    Ok(json!({ "name": name, "version": version, "nodes": nodes, "plugins": [] }))
 }
 
 fn find_set(editor: Option<&Editor>, module: &str, name: &str) -> Result<Json, Error> {
-    let set = sets(editor).into_iter().find(|set| set["name"] == name);
-    set.filter(|_| module == MODULE).ok_or(Error::NotFound)
+    let mut sets = sets(editor).into_iter();
+    let set = sets.find(|set| set["module"] == module && set["name"] == name);
+    set.ok_or(Error::NotFound)
 }
 
 /// The existing entry, if it is as `{"enabled": …}` requests.
@@ -103,25 +107,29 @@ pub(super) fn version(editor: Option<&Editor>) -> &str {
 }
 
 /// The sets of which the engine has the types: those of the editor, or of none if it is not served, those that there
-/// are.
+/// are; and those of packages for the node host.
 fn sets(editor: Option<&Editor>) -> Vec<Json> {
     let version = version(editor);
-    let shown = |name: &str, types: Json| {
+    let of = |module: &str, version: &str, name: &str, types: Json| {
         json!({
-            "id": format!("{MODULE}/{name}"),
+            "id": format!("{module}/{name}"),
             "name": name,
             "types": types,
             "enabled": true,
-            "local": false,
-            "user": false,
-            "module": MODULE,
+            "local": module != MODULE,
+            "user": module != MODULE,
+            "module": module,
             "version": version,
         })
     };
+    let shown = |name: &str, types: Json| of(MODULE, version, name, types);
     match editor {
         Some(editor) => editor
             .sets()
             .map(|(name, types)| shown(name, types.into()))
+            .chain(editor.package_sets().map(|(module, version, set)| {
+                of(module, version, &set.name, set.types.as_slice().into())
+            }))
             .collect(),
         None => engine::nodes::sets()
             .map(|(name, types)| shown(name, types.into()))

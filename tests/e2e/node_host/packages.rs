@@ -80,3 +80,48 @@ async fn the_runtime_of_node_red_5_works_too() {
     assert_eq!(hosted.show("/do").await, json!([true, "v24", 1]));
     assert_eq!(hosted.show("/do?fail=1").await, json!(["Error: no"]));
 }
+
+#[tokio::test]
+async fn the_editor_has_the_packages_in_its_palette() {
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/node_modules");
+    let lines = format!("[editor]\nmodules = {modules:?}\n");
+    let hosted = Hosted::prepared(&lines, with_packages).await;
+    let json = |path: &str| {
+        let request = hosted.get(path).token(&hosted.token);
+        request.header("Accept", "application/json").send()
+    };
+    let sets = json("/nodes").await.json();
+    let set = sets
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|set| set["types"] == json!(["random"]));
+    let expected = json!({
+        "id": "node-red-node-random/random", "name": "random", "types": ["random"], "enabled": true, "local": true,
+        "user": true, "module": "node-red-node-random", "version": "0.4.1"
+    });
+    assert_eq!(set, Some(&expected));
+    let module = json("/nodes/node-red-node-random").await.json();
+    assert_eq!(module["nodes"], json!([expected]));
+    assert_eq!(
+        json("/nodes/node-red-node-random/random").await.json(),
+        expected
+    );
+    assert_eq!(json("/nodes/node-red-node-random/inject").await.status, 404);
+
+    let html = hosted
+        .get("/nodes")
+        .token(&hosted.token)
+        .send()
+        .await
+        .text();
+    let set = html
+        .split("<!-- --- [red-module:node-red-node-random/random] --- -->")
+        .nth(1)
+        .unwrap();
+    assert!(set.contains("RED.nodes.registerType('random'"), "{set}");
+    let words = json("/nodes/messages?lng=en-US").await.json();
+    assert!(words["node-red-node-random/random"].is_object(), "{words}");
+    let icons = json("/icons").await.json();
+    assert!(icons["node-red"].is_array(), "{icons}");
+}

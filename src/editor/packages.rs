@@ -1,0 +1,211 @@
+//! Packages of npm in the directory of the node host: the node sets that they add to the palette, with help, words and
+//! icons.
+//!
+//! Reads their files as Node-RED's registry does, and runs nothing of them: the palette has them while the host is down
+//! too. Found once, at start.
+
+use super::catalog;
+use super::files::{File, Folder};
+use super::palette::{help_languages, types};
+use serde_json::{Map, Value as Json};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The packages that have nodes.
+#[derive(Debug, Default)]
+pub(super) struct Packages(Vec<Package>);
+
+#[derive(Debug)]
+struct Package {
+    name: String,
+    version: String,
+    sets: Vec<PackageSet>,
+}
+
+/// A node set of a package.
+#[derive(Debug)]
+pub struct PackageSet {
+    /// Its name: the key in `package.json`.
+    pub name: String,
+    /// The types whose templates are in its HTML.
+    pub types: Vec<String>,
+    /// The folder of its files.
+    folder: Folder,
+    /// The name of its files, without an extension.
+    stem: String,
+}
+
+impl Packages {
+    /// The packages in the `node_modules` of a directory, by name; those of scopes too. One that cannot be read is left
+    /// out: the host's log says why.
+    pub(super) fn find(directory: &Path) -> Self {
+        let modules = directory.join("node_modules");
+        let is_scope = |path: &Path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with('@'))
+        };
+        let all = children(&modules).into_iter().flat_map(|path| {
+            if is_scope(&path) {
+                children(&path)
+            } else {
+                vec![path]
+            }
+        });
+        let mut packages: Vec<Package> = all.filter_map(|path| package(&path)).collect();
+        packages.sort_by(|a, b| a.name.cmp(&b.name));
+        Self(packages)
+    }
+
+    /// All node sets, each with the name and version of its package.
+    pub(super) fn sets(&self) -> impl Iterator<Item = (&str, &str, &PackageSet)> {
+        self.0.iter().flat_map(|package| {
+            let (name, version) = (package.name.as_str(), package.version.as_str());
+            package.sets.iter().map(move |set| (name, version, set))
+        })
+    }
+
+    /// Writes the HTML of the sets that are wanted.
+    pub(super) fn write(
+        &self,
+        language: &str,
+        out: &mut String,
+        wanted: impl Fn(&str, &PackageSet) -> bool,
+    ) {
+        for (module, _, set) in self.sets().filter(|(module, _, set)| wanted(module, set)) {
+            let Ok(html) = set.folder.text(&[format!("{}.html", set.stem)]) else {
+                continue;
+            };
+            let _ = writeln!(out, "\n<!-- --- [red-module:{module}/{}] --- -->", set.name);
+            out.push_str(&html);
+            let file = format!("{}.html", set.stem);
+            let help = help_languages(language)
+                .into_iter()
+                .find_map(|language| set.folder.text(&["locales", language, &file]).ok());
+            out.push_str(&help.unwrap_or_default());
+        }
+    }
+
+    /// The words of all sets in a language, by package and set.
+    pub(super) fn words(&self, language: &str) -> Json {
+        let words = self.sets().filter_map(|(module, _, set)| {
+            let words = catalog::read(&set.folder, &format!("{}.json", set.stem), language)
+                .or_else(|| catalog::read(&set.folder, &format!("{}.json", set.stem), "en-US"))?;
+            Some((format!("{module}/{}", set.name), words))
+        });
+        Json::Object(words.collect())
+    }
+
+    /// An icon of a package.
+    pub(super) fn icon(&self, module: &str, name: &str) -> Option<File> {
+        let mut sets = self.sets().filter(|(of, _, _)| *of == module);
+        sets.find_map(|(_, _, set)| set.folder.below("icons")?.file(&[name]))
+    }
+
+    /// The names of the icons of each package.
+    pub(super) fn icons(&self) -> Map<String, Json> {
+        let mut icons: Map<String, Json> = Map::new();
+        for (module, _, set) in self.sets() {
+            let Ok(names) = set.folder.list(&["icons"]) else {
+                continue;
+            };
+            let all = icons
+                .entry(module)
+                .or_insert_with(|| Json::Array(Vec::new()));
+            if let Some(all) = all.as_array_mut() {
+                let new: Vec<Json> = names.files.into_iter().map(Json::String).collect();
+                all.extend(new);
+                all.dedup();
+            }
+        }
+        icons
+    }
+}
+
+fn children(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// A package with nodes; `None`: it has none.
+fn package(directory: &Path) -> Option<Package> {
+    let folder = Folder::open(directory).ok()?;
+    let text = folder.text(&["package.json"]).ok()?;
+    let facts: Json = serde_json::from_str(&text).ok()?;
+    let nodes = facts.get("node-red")?.get("nodes")?.as_object()?;
+    let text = |key: &str| facts.get(key).and_then(Json::as_str).map(str::to_owned);
+    let sets = nodes
+        .iter()
+        .filter_map(|(name, file)| set(&folder, name, file.as_str()?));
+    Some(Package {
+        name: text("name")?,
+        version: text("version").unwrap_or_default(),
+        sets: sets.collect(),
+    })
+}
+
+/// The set of a file of JavaScript, whose HTML is beside it.
+fn set(package: &Folder, name: &str, file: &str) -> Option<PackageSet> {
+    let path = Path::new(file.strip_prefix("./").unwrap_or(file));
+    let below = path.parent().and_then(Path::to_str).unwrap_or_default();
+    let folder = package.below(below)?;
+    let stem = path.file_stem()?.to_str()?.to_owned();
+    let types = types(&folder.text(&[format!("{stem}.html")]).ok()?);
+    Some(PackageSet {
+        name: name.to_owned(),
+        types,
+        folder,
+        stem,
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn packages() -> (tempfile::TempDir, Packages) {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| {
+            let file = directory.path().join("node_modules").join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        let facts = r#"{"name":"@s/p","version":"1.2.3","node-red":{"nodes":{"one":"./src/1.js","out":"../../x.js","none":"src/2.js"}}}"#;
+        write("@s/p/package.json", facts);
+        write("@s/p/src/1.html", "<script data-template-name='one'>");
+        write("@s/p/src/locales/en-US/1.html", " help");
+        write("@s/p/src/locales/en-US/1.json", r#"{"a":"b"}"#);
+        write("@s/p/src/icons/i.png", "png");
+        write("plain/package.json", r#"{"name":"plain"}"#);
+        write("x.html", "<script data-template-name='outside'>");
+        let packages = Packages::find(directory.path());
+        (directory, packages)
+    }
+
+    #[test]
+    fn sets_of_packages_are_found_with_their_types_and_none_outside_of_its_package() {
+        let (_directory, packages) = packages();
+        let found: Vec<_> = packages
+            .sets()
+            .map(|(module, version, set)| (module, version, set.name.as_str(), set.types.concat()))
+            .collect();
+        assert_eq!(found, [("@s/p", "1.2.3", "one", "one".to_owned())]);
+    }
+
+    #[test]
+    fn html_help_words_and_icons_are_those_of_the_files() {
+        let (_directory, packages) = packages();
+        let mut html = String::new();
+        packages.write("de", &mut html, |_, _| true);
+        let expected =
+            "\n<!-- --- [red-module:@s/p/one] --- -->\n<script data-template-name='one'> help";
+        assert_eq!(html, expected);
+        let words = serde_json::json!({ "@s/p/one": { "a": "b" } });
+        assert_eq!(packages.words("fr"), words);
+        assert!(packages.icon("@s/p", "i.png").is_some());
+        assert!(packages.icon("@s/p", "../1.html").is_none());
+        assert!(packages.icon("other", "i.png").is_none());
+        assert_eq!(packages.icons()["@s/p"], serde_json::json!(["i.png"]));
+    }
+}
