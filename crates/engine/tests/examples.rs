@@ -283,6 +283,7 @@ async fn call(call: &Call, expected: &Answer, bench: &Bench) -> Result<(), Strin
         body: Bytes::from(call.body.clone()),
         address: std::net::Ipv4Addr::LOCALHOST.into(),
         secure: true,
+        user: None,
     };
     let (answer, _) = bench
         .engine
