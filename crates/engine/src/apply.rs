@@ -237,7 +237,7 @@ impl Thread {
                 slot: number,
                 epoch: stopped.epoch,
             });
-            if !is_foreign(&stopped.info.kind) {
+            if self.state.node_host.is_none() || !is_foreign(&stopped.info.kind) {
                 // The node host has started the foreign nodes again, which may have set values.
                 self.state.contexts.borrow_mut().forget_node(&stopped.info);
             }

@@ -96,6 +96,8 @@ async fn config_nodes_of_packages_have_their_credentials_and_variables_of_the_en
 async fn stopped_flows_stop_their_foreign_nodes_which_keep_their_data() {
     let hosted = Hosted::start().await;
     hosted.run(&json!(flows(1, 1, "return msg"))).await;
+    // Its first flow set runs.
+    hosted.show("/do").await;
     for state in ["stop", "start"] {
         let request = hosted.post("/flows/state").token(&hosted.token);
         let answer = request.json(&json!({ "state": state })).send().await;
@@ -108,6 +110,9 @@ async fn stopped_flows_stop_their_foreign_nodes_which_keep_their_data() {
 #[tokio::test]
 async fn a_type_that_no_package_has_is_missing() {
     let hosted = Hosted::start().await;
+    hosted.run(&json!(flows(1, 1, "return msg"))).await;
+    // Its first flow set runs: it is known what packages have.
+    hosted.show("/do").await;
     let mut flow = chain(vec![trial("a", "send(msg); done()")]);
     flow[2]["type"] = json!("nobody-has-this");
     hosted.run(&json!(flow)).await;

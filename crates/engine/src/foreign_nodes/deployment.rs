@@ -2,10 +2,10 @@
 //! starts those when the host is done, or has failed.
 
 use super::flow_set::{self, is_foreign};
-use crate::RunState;
 use crate::event_loop::{Change, Thread};
 use crate::node_host::{Event, HostFlows, NodeHost};
 use crate::task::Closing;
+use crate::{Engine, RunState};
 use flows::{Credentials, FlowSet};
 use rustc_hash::FxHashSet;
 use smol_str::SmolStr;
@@ -61,14 +61,11 @@ impl Thread {
 
     /// The types that neither the engine nor a package has.
     pub(crate) fn missing_types(&self, flows: &FlowSet) -> Vec<String> {
-        let host = self.state.node_host.as_ref();
-        let is_known = |kind: &str| match kind.strip_prefix("subflow:") {
-            Some(definition) => flows.subflow(definition).is_some(),
-            None => !is_foreign(kind) || host.is_some_and(|host| host.may_have(kind)),
-        };
-        let kinds = flows.nodes().iter().map(|node| node.kind.as_str());
-        let missing: BTreeSet<&str> = kinds.filter(|kind| !is_known(kind)).collect();
-        missing.into_iter().map(String::from).collect()
+        let mut missing = Engine::missing_types(flows);
+        if let Some(host) = &self.state.node_host {
+            missing.retain(|kind| kind.starts_with("subflow:") || !host.may_have(kind));
+        }
+        missing
     }
 
     /// A process is ready: it starts the foreign nodes of the flow set that runs. What no package has is logged; the
@@ -95,12 +92,16 @@ impl Thread {
         });
     }
 
-    /// The first flow set of a process runs. If the engine has another one by now, that follows.
+    /// The first flow set of a process runs. If the engine has another one by now, that follows; if flows were stopped
+    /// meanwhile, these stop.
     pub(super) fn foreign_nodes_run(&mut self, host: &Rc<NodeHost>) {
         let wanted = self.select(host, &self.flows, &self.credentials);
-        let runs = host.runs(&wanted);
-        if runs || self.shared.state() != RunState::Start {
+        let is_stopped = self.shared.state() != RunState::Start;
+        if is_stopped || host.runs(&wanted) {
             host.run();
+            if is_stopped && let Some(stopped) = host.stop() {
+                tokio::task::spawn_local(stopped);
+            }
             self.watch_foreign_nodes(host);
         } else if host.is_starting() {
             self.start_foreign_nodes(host);
