@@ -60,7 +60,7 @@ pub(crate) struct NodeHost {
     metrics: NodeHostMetrics,
     handles: Handles,
     state: Cell<State>,
-    /// The node sets that were found when the process started last; `None`: it never was ready.
+    /// The types that the packages of the process have; `None`: it has not loaded them yet.
     types: RefCell<Option<FxHashSet<SmolStr>>>,
     /// The frames for the process.
     frames: RefCell<Option<mpsc::UnboundedSender<Bytes>>>,
@@ -206,9 +206,10 @@ impl NodeHost {
         types.as_ref().is_some_and(|types| types.contains(kind))
     }
 
-    /// Whether a package has this type, or may have it, because the process does not run.
+    /// Whether a package has this type, or may have it, because the process has not loaded its packages yet.
     pub(crate) fn may_have(&self, kind: &str) -> bool {
-        !self.is_running() || self.has(kind)
+        let types = self.types.borrow();
+        types.as_ref().is_none_or(|types| types.contains(kind))
     }
 
     /// The status of foreign nodes while they do not run; `None`: they do.
@@ -270,6 +271,7 @@ impl NodeHost {
     fn ended(&self) {
         self.state.set(State::Down);
         self.frames.take();
+        self.types.take();
         self.early.take();
         self.pending.take();
         self.running.take();
