@@ -2,14 +2,14 @@
 //!
 //! Knows the bounds of the numbers; nothing of flows.
 
+use super::Engine;
 use super::error::SpannedError;
 use super::raw;
 use super::route;
 use super::setting::{Source, flag, is_variable, number};
-use super::{ContextFiles, ContextStore, Engine, NodeHost};
 use flows::HiddenVariables;
 use smol_str::SmolStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Spanned;
 
@@ -18,6 +18,39 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
+
+/// `[engine.node_host]`: the process that runs nodes of npm packages.
+#[derive(Debug, Clone)]
+pub struct NodeHost {
+    /// The directory whose `node_modules` has Node-RED's runtime and the packages.
+    pub directory: PathBuf,
+    /// Node.js: a path, or a name that is found in PATH.
+    pub node: PathBuf,
+    /// The heap of Node.js, bytes.
+    pub memory: u64,
+    /// The time-out for loading all packages, and for the host's part of a deployment.
+    pub start_timeout: Duration,
+}
+
+/// One `[[engine.context]]`: a store for what flows remember.
+#[derive(Debug, Clone)]
+pub struct ContextStore {
+    /// Its name in flows.
+    pub name: SmolStr,
+    /// Its files; `None`: in memory only.
+    pub files: Option<ContextFiles>,
+}
+
+/// The files of a context store of module `localfilesystem`.
+#[derive(Debug, Clone)]
+pub struct ContextFiles {
+    /// Their directory.
+    pub directory: PathBuf,
+    /// The maximum delay until a change is written (30 s, as in Node-RED).
+    pub flush: Duration,
+    /// A context of more bytes is neither read nor written.
+    pub file_limit: usize,
+}
 
 /// The name of a variable, perhaps with a `*` at its end.
 fn variables(text: &str) -> Option<String> {

@@ -34,6 +34,7 @@ mod users;
 
 pub use approval::Approval;
 pub use comms::Origin;
+pub use engine::{ContextFiles, ContextStore, NodeHost};
 pub use error::{Diagnostic, Error, Problem};
 pub use headers::RESOURCE_POLICY;
 pub use health::Health;
@@ -49,7 +50,6 @@ pub use users::{Totp, UNKNOWN_USER};
 
 use crypto::{Secret, hex, sha256};
 use hyper::header::{HeaderName, HeaderValue};
-use smol_str::SmolStr;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -580,39 +580,6 @@ pub struct Engine {
     pub context: Vec<ContextStore>,
     /// The process that runs nodes of npm packages; `None`: there is none.
     pub node_host: Option<NodeHost>,
-}
-
-/// `[engine.node_host]`: the process that runs nodes of npm packages.
-#[derive(Debug, Clone)]
-pub struct NodeHost {
-    /// The directory whose `node_modules` has Node-RED's runtime and the packages.
-    pub directory: PathBuf,
-    /// Node.js: a path, or a name that is found in PATH.
-    pub node: PathBuf,
-    /// The heap of Node.js, bytes.
-    pub memory: u64,
-    /// The time-out for loading all packages, and for the host's part of a deployment.
-    pub start_timeout: Duration,
-}
-
-/// One `[[engine.context]]`: a store for what flows remember.
-#[derive(Debug, Clone)]
-pub struct ContextStore {
-    /// Its name in flows.
-    pub name: SmolStr,
-    /// Its files; `None`: in memory only.
-    pub files: Option<ContextFiles>,
-}
-
-/// The files of a context store of module `localfilesystem`.
-#[derive(Debug, Clone)]
-pub struct ContextFiles {
-    /// Their directory.
-    pub directory: PathBuf,
-    /// The maximum delay until a change is written (30 s, as in Node-RED).
-    pub flush: Duration,
-    /// A context of more bytes is neither read nor written.
-    pub file_limit: usize,
 }
 
 /// `[editor]`.

@@ -47,6 +47,10 @@ pub(super) fn verify(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> 
     if needs.as_ref().is_some_and(|needs| !is_permission(needs)) {
         return Err(Error::Parameter("permission must name one permission"));
     }
+    // What anonymous callers may do is no sign-in: they need a permission that is asked for.
+    if needs.is_none() && !caller.is_known() {
+        return Err(Error::NoToken);
+    }
     let granted = needs
         .as_ref()
         .is_none_or(|needs| caller.permissions.cover(needs));

@@ -44,10 +44,10 @@ async fn a_token_is_verified_with_its_user_and_permissions() {
 }
 
 #[tokio::test]
-async fn a_caller_without_a_name_has_no_identity() {
+async fn a_caller_without_a_name_passes_with_a_permission_that_is_asked_for_only() {
     let gateway = Gateway::with("[auth]\nanonymous = [\"plant.view\"]");
     for (query, status) in [
-        ("", 200),
+        ("", 401),
         ("?permission=plant.view", 200),
         ("?permission=x", 403),
     ] {

@@ -2,6 +2,10 @@
 //!
 //! Knows names and nesting; nothing of values, bounds or defaults.
 
+mod engine;
+
+pub(super) use engine::{ContextStore, Engine, NodeHost};
+
 use super::error::{Problem, SpannedError};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
@@ -363,56 +367,6 @@ pub(super) struct Comms {
     pub(super) backlog: Entry,
     pub(super) upstream_frame: Entry,
     pub(super) upstream_away: Entry,
-}
-
-/// `[engine]`.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, expecting = "a table [engine]")]
-pub(super) struct Engine {
-    pub(super) close_timeout: Entry,
-    pub(super) script_memory: Entry,
-    pub(super) script_timeout: Entry,
-    pub(super) debug_length: Entry,
-    pub(super) message_buffer: Entry,
-    pub(super) queue_messages: Entry,
-    pub(super) queue_bytes: Entry,
-    pub(super) memory: Entry,
-    pub(super) http_node_root: Entry,
-    pub(super) start_attempts: Entry,
-    pub(super) settle: Entry,
-    pub(super) request_timeout: Entry,
-    pub(super) socket_reconnect: Entry,
-    pub(super) socket_timeout: Entry,
-    pub(super) tcp_buffers: Entry,
-    pub(super) socket_queue: Entry,
-    pub(super) mqtt_reconnect: Entry,
-    pub(super) jsonp: Entry,
-    #[serde(default)]
-    pub(super) hide_env: List,
-    #[serde(default)]
-    pub(super) context: Vec<Spanned<ContextStore>>,
-    pub(super) node_host: Option<Spanned<NodeHost>>,
-}
-
-/// `[engine.node_host]`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table [engine.node_host]")]
-pub(super) struct NodeHost {
-    pub(super) directory: Entry,
-    pub(super) node: Entry,
-    pub(super) memory: Entry,
-    pub(super) start_timeout: Entry,
-}
-
-/// `[[engine.context]]`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table [[engine.context]]")]
-pub(super) struct ContextStore {
-    pub(super) name: Entry,
-    pub(super) module: Entry,
-    pub(super) directory: Entry,
-    pub(super) flush: Entry,
-    pub(super) file_limit: Entry,
 }
 
 /// `[editor]`.
