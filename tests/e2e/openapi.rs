@@ -51,14 +51,15 @@ async fn play(gateway: &Gateway, examples: u32) {
         .arg("--tls-verify")
         .arg(gateway.directory.path().join("certs/self-signed.crt"))
         .args(["--max-examples", &examples.to_string()])
-        .args(["--checks", "all", "--workers", "2", "--no-color"]);
+        // One worker: Python 3.11 parses no two sources at a time (its issue 106905).
+        .args(["--checks", "all", "--workers", "1", "--no-color"]);
     let played = tokio::task::spawn_blocking(move || command.output().unwrap());
     let played = played.await.unwrap();
     let said = String::from_utf8_lossy(&played.stdout);
     assert!(played.status.success(), "{said}");
     // It leaves out the document itself, and what would end its session.
     assert!(
-        said.contains(&format!("Tested: {}\n", operations.count() - 2)),
+        said.contains(&format!("Tested: {}\n", operations.count() - 3)),
         "{said}"
     );
 }

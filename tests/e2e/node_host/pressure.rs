@@ -4,6 +4,8 @@ use super::{Hosted, chain, function, trial};
 use crate::harness::until;
 use serde_json::json;
 
+const TO_HOST: &str = "flowgate_node_host_messages_total{direction=\"to_host\"}";
+
 #[tokio::test]
 async fn a_slow_host_pauses_the_sources_of_its_flows() {
     let hosted = Hosted::with("[engine]\nqueue_bytes = \"1MiB\"\n").await;
@@ -19,9 +21,15 @@ async fn a_slow_host_pauses_the_sources_of_its_flows() {
     let flow = chain(vec![function("f", flood), slow]);
     hosted.run(&json!(flow)).await;
     assert_eq!(hosted.get("/do").send().await.text(), "seen");
+    let sent = async || hosted.metric(TO_HOST).await.unwrap_or_default();
+    let before = sent().await;
     // This answer waits behind the flood; meanwhile the flow takes no other request.
     let flooded = hosted.get("/do?flood=1").send();
     let refused = async {
+        until("the host has the flood", async || {
+            sent().await > before + 10.0
+        })
+        .await;
         until("the flow is full", async || {
             hosted.get("/do").send().await.status == 503
         })
