@@ -107,7 +107,7 @@ impl<'g> Walk<'g> {
     pub fn may(&self, row: &Row, caller: &Caller) -> bool {
         let anonymous = matches!(caller, Caller::Stranger);
         match (row.needs.as_str(), &self.mode.access) {
-            // It tells another application who somebody is.
+            // It tells another application who a caller is.
             (_, access) if row.send == VERIFY => !anonymous && *access != Access::Open,
             ("nothing", _) | (_, Access::Open) => true,
             ("anyone", access) => !anonymous || *access == Access::Anonymous,
