@@ -7,6 +7,7 @@ mod check_flows;
 mod control;
 mod history;
 mod log;
+#[cfg(feature = "engine")]
 mod node_host;
 mod password;
 mod promote;
@@ -261,6 +262,7 @@ fn check(file: Option<&Path>) -> ExitCode {
     for warning in config.warnings() {
         eprintln!("warning: {warning}");
     }
+    #[cfg(feature = "engine")]
     if let Some(host) = &config.engine.node_host {
         match node_host::describe(host) {
             Ok(found) => found.iter().for_each(|line| println!("{line}")),

@@ -1,12 +1,13 @@
 //! What `flowgate check` finds for `[engine.node_host]`: Node.js, Node-RED's runtime, and the packages with nodes.
 
 use crate::config::NodeHost;
+use crate::editor::package_folders;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Bytes of a package.json that are read. Our choice: ten times the largest that is known.
@@ -64,22 +65,9 @@ fn version(node: &Path) -> Result<String, String> {
 
 /// The packages that have nodes or plugins, by name; those of scopes too.
 fn packages(modules: &Path) -> BTreeMap<String, String> {
-    let children = |directory: &Path| -> Vec<PathBuf> {
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect()
-    };
-    let is_scope = |path: &Path| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with('@'))
-    };
-    let all = children(modules).into_iter().flat_map(|path| {
-        if is_scope(&path) {
-            children(&path)
-        } else {
-            vec![path]
-        }
-    });
-    all.filter_map(|path| package(&path))
+    let folders = package_folders(modules).into_iter();
+    folders
+        .filter_map(|path| package(&path))
         .filter(|package| package.node_red.is_some())
         .map(|package| (package.name, package.version))
         .collect()
@@ -96,6 +84,7 @@ fn package(directory: &Path) -> Option<Package> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use std::fs;
     use std::time::Duration;
 
     fn host(directory: &Path, node: &str) -> NodeHost {

@@ -253,12 +253,8 @@ impl Deployments {
         phases.end(Phase::Wait);
 
         // revision
-        self.permit_reload(&request, by.watch)?;
         let before = self.active();
-        if let Request::Flows { submission, .. } = &request {
-            self.check(submission, &before)?;
-            self.permit_rev(submission, by.watch)?;
-        }
+        self.permit_request(&request, &before, by.watch)?;
 
         // policy
         let judged = permit::permissions(by.watch.caller());
@@ -298,14 +294,34 @@ impl Deployments {
         }
         phases.end(Phase::Apply);
 
-        // announce
+        let rev = active.rev.clone();
+        self.announce((before, active), &by).await;
+        let flow = next.flow;
+        Ok(Deployed { rev, flow })
+    }
+
+    /// Tells editors, the watch over the flows and the proposal that was approved that other flows are active.
+    async fn announce(&self, (before, active): (Arc<Active>, Arc<Active>), by: &Authorized<'_>) {
         let rev = active.rev.clone();
         self.active.send_replace(active);
         self.runtime.announce(&rev);
         self.tell_change(before, &rev);
-        self.close_approved(&rev, &by).await;
-        let flow = next.flow;
-        Ok(Deployed { rev, flow })
+        self.close_approved(&rev, by).await;
+    }
+
+    /// Whether a request may be tried at all: its revision is the active one, or the policy needs none.
+    fn permit_request(
+        &self,
+        request: &Request,
+        before: &Active,
+        watch: &AuthWatch,
+    ) -> Result<(), Error> {
+        self.permit_reload(request, watch)?;
+        let Request::Flows { submission, .. } = request else {
+            return Ok(());
+        };
+        self.check(submission, before)?;
+        self.permit_rev(submission, watch)
     }
 
     /// Records and stores a flow set, side by side: if it cannot be recorded it is taken back, as `audit.on_failure`

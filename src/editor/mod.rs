@@ -12,7 +12,7 @@ mod palette;
 
 pub use examples::Example;
 pub use files::File;
-pub use packages::PackageSet;
+pub use packages::{PackageSet, package_folders};
 
 use files::Folder;
 use limits::quota::{Grant, Quota};

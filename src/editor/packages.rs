@@ -40,19 +40,8 @@ impl Packages {
     /// The packages in the `node_modules` of a directory, by name; those of scopes too. One that cannot be read is left
     /// out: the host's log says why.
     pub(super) fn find(directory: &Path) -> Self {
-        let modules = directory.join("node_modules");
-        let is_scope = |path: &Path| {
-            let name = path.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| name.starts_with('@'))
-        };
-        let all = children(&modules).into_iter().flat_map(|path| {
-            if is_scope(&path) {
-                children(&path)
-            } else {
-                vec![path]
-            }
-        });
-        let mut packages: Vec<Package> = all.filter_map(|path| package(&path)).collect();
+        let folders = package_folders(&directory.join("node_modules")).into_iter();
+        let mut packages: Vec<Package> = folders.filter_map(|path| package(&path)).collect();
         packages.sort_by(|a, b| a.name.cmp(&b.name));
         Self(packages)
     }
@@ -120,6 +109,22 @@ impl Packages {
         }
         icons
     }
+}
+
+/// The folders of all packages in a `node_modules`, those of scopes too.
+pub fn package_folders(modules: &Path) -> Vec<PathBuf> {
+    let is_scope = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with('@'))
+    };
+    let all = children(modules).into_iter().flat_map(|path| {
+        if is_scope(&path) {
+            children(&path)
+        } else {
+            vec![path]
+        }
+    });
+    all.collect()
 }
 
 fn children(directory: &Path) -> Vec<PathBuf> {

@@ -146,6 +146,11 @@ impl Gateway {
         let backends = Backends::open(&mut config, runtimes, auth.as_ref(), &context).await?;
         freeze::go_on(&backends, &store).await?;
         let leaving = watch::Sender::new(false);
+        let everybody = Caller {
+            user: SmolStr::default(),
+            permissions: Permissions::all(),
+            known: AuthMethod::Anonymous,
+        };
         let comms = Arc::new(Comms {
             config: config.comms.clone(),
             auth: auth.clone(),
@@ -163,11 +168,7 @@ impl Gateway {
             rate_limits: RateLimits::default(),
             config,
             auth,
-            everybody: Caller {
-                user: SmolStr::default(),
-                permissions: Permissions::all(),
-                known: AuthMethod::Anonymous,
-            },
+            everybody,
             backends,
             #[cfg(feature = "engine")]
             editor,

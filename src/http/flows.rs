@@ -43,7 +43,10 @@ pub(super) async fn deploy(ctx: &mut RequestContext<'_>) -> Answer {
         // Whatever the body is, it counts for nothing; it is read so that the client can finish sending it.
         let limit = ctx.gateway.config.limits.body;
         ctx.read(limit).await?;
-        run(ctx, version, kind, (message, None), || Ok(Request::Reload)).await?
+        run(ctx, (version, kind), (message, None), || {
+            Ok(Request::Reload)
+        })
+        .await?
     } else {
         let body = ctx.read_json().await?;
         let backend = Arc::clone(ctx.backend);
@@ -52,7 +55,7 @@ pub(super) async fn deploy(ctx: &mut RequestContext<'_>) -> Answer {
             let submission = version.submission(&before.flows, &body)?;
             Ok(Request::Flows { submission, kind })
         };
-        run(ctx, version, kind, (message, None), parse).await?
+        run(ctx, (version, kind), (message, None), parse).await?
     };
     Ok(match version {
         Version::V1 => response::empty(StatusCode::NO_CONTENT),
@@ -86,7 +89,7 @@ pub(super) async fn remove(ctx: &mut RequestContext<'_>, path: &Path<'_>) -> Ans
 /// A deployment of a single flow: of type `flows`, without a revision (docs/reference/node-red-engine.md §1.2).
 async fn one(ctx: &RequestContext<'_>, request: Request) -> Answer {
     let (kind, said) = (DeploymentType::Flows, (message(&ctx.head.headers)?, None));
-    let deployed = run(ctx, Version::V1, kind, said, || Ok(request)).await?;
+    let deployed = run(ctx, (Version::V1, kind), said, || Ok(request)).await?;
     Ok(match deployed.flow {
         Some(id) => response::json(StatusCode::OK, json!({ "id": id }).to_string()),
         None => response::empty(StatusCode::NO_CONTENT),
@@ -96,8 +99,7 @@ async fn one(ctx: &RequestContext<'_>, request: Request) -> Answer {
 /// Parses and deploys, or deploys the proposal that is approved, as one task of the control runtime, and counts what came of it.
 pub(super) async fn run(
     ctx: &RequestContext<'_>,
-    version: Version,
-    kind: DeploymentType,
+    (version, kind): (Version, DeploymentType),
     said: (String, Option<Approval>),
     parse: impl FnOnce() -> Result<Request, deployment::Error> + Send + 'static,
 ) -> Result<Deployed, Error> {

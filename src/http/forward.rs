@@ -38,15 +38,11 @@ pub(super) async fn act(
     target: Target,
     upstream: &Upstream,
 ) -> Result {
-    if target == Target::Admin(Admin::Editor(Editor::Page))
-        && let Some(location) = path.editor(&ctx.head.uri)
-    {
-        return Ok(response::moved(&location));
-    }
     ctx.redacted = redact::head(ctx, ctx.authorization);
     // Rare futures are boxed, so that frequent ones reserve no memory for them.
     match target {
         Target::Login => Ok(auth::login(ctx)),
+        Target::Admin(Admin::Editor(Editor::Page)) => Box::pin(page(ctx, path, upstream)).await,
         Target::Token => Box::pin(auth::token(ctx)).await,
         Target::Revoke => Box::pin(auth::revoke(ctx)).await,
         Target::Deploy => Box::pin(deploy(ctx, path, upstream)).await,
@@ -93,6 +89,15 @@ pub(super) async fn act(
             response::other_method(&ctx.head.method, route::allow(offers))
         }
     }
+}
+
+/// The editor's page: at one path only, to which its own are relative.
+async fn page(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+    if let Some(location) = path.editor(&ctx.head.uri) {
+        return Ok(response::moved(&location));
+    }
+    let body = streamed(ctx);
+    pass(ctx, path, body, upstream).await
 }
 
 /// Passes a request on with its JSON, which names only nodes that the caller sees.
@@ -221,7 +226,7 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
             merges,
         })
     };
-    let forwarded = run(ctx, version, kind, (message, None), prepare).await?;
+    let forwarded = run(ctx, (version, kind), (message, None), prepare).await?;
     let response = answer(ctx, upstream, forwarded.changed)?;
     Ok(match version {
         Version::V1 if merges && response.status().is_success() => {
@@ -281,7 +286,7 @@ async fn change(
             merges,
         })
     };
-    let forwarded = run(ctx, Version::V1, kind, (message, None), prepare).await?;
+    let forwarded = run(ctx, (Version::V1, kind), (message, None), prepare).await?;
     let response = answer(ctx, upstream, forwarded.changed)?;
     if !merges || !response.status().is_success() {
         return Ok(response);

@@ -27,8 +27,7 @@ type Result<T = Response<Body>> = std::result::Result<T, Error>;
 /// whatever is not in it.
 pub(super) async fn run(
     ctx: &RequestContext<'_>,
-    version: Version,
-    kind: DeploymentType,
+    (version, kind): (Version, DeploymentType),
     said: (String, Option<Approval>),
     prepare: impl FnOnce() -> std::result::Result<Forward, deployment::Error> + Send + 'static,
 ) -> Result<Forwarded> {
@@ -103,7 +102,7 @@ pub(super) async fn deploy_set(
             merges: false,
         })
     };
-    let forwarded = run(ctx, Version::V2, kind, said, prepare).await?;
+    let forwarded = run(ctx, (Version::V2, kind), said, prepare).await?;
     Ok(forwarded.changed)
 }
 

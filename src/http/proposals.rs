@@ -155,7 +155,7 @@ async fn approve(ctx: &mut RequestContext<'_>, number: u64) -> Answer {
         Runtime::Own(_) => {
             let request = move || Ok(deployment::Request::Flows { submission, kind });
             let version = super::dialect::Version::V2;
-            let deployed = flows::run(ctx, version, kind, said, request).await?;
+            let deployed = flows::run(ctx, (version, kind), said, request).await?;
             let body = json!({ "rev": deployed.rev });
             Ok(response::json(StatusCode::OK, body.to_string()))
         }

@@ -62,7 +62,7 @@ async fn to_engine(
         Ok(deployment::Request::Flows { submission, kind })
     };
     let version = dialect::Version::V2;
-    let deployed = crate::http::flows::run(ctx, version, kind, (message, None), request).await?;
+    let deployed = crate::http::flows::run(ctx, (version, kind), (message, None), request).await?;
     Ok(Deployed::Active(deployed.rev))
 }
 

@@ -232,12 +232,11 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::DoubledHeader(_) | Error::Message(_) => refuse(S::BAD_REQUEST, "invalid_header"),
         Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),
         Error::DeploymentType => refuse(S::BAD_REQUEST, "invalid_deployment_type"),
-        Error::ContentType | Error::ContentEncoding => {
-            refuse(S::UNSUPPORTED_MEDIA_TYPE, OTHER_TYPE)
-        }
-        Error::BodyTimeout => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
-        Error::BodyBroken => refuse(S::BAD_REQUEST, "incomplete_body"),
-        Error::UnexpectedBody => refuse(S::BAD_REQUEST, "unexpected_body"),
+        Error::ContentType
+        | Error::ContentEncoding
+        | Error::BodyTimeout
+        | Error::BodyBroken
+        | Error::UnexpectedBody => unreadable(error),
         Error::History(error) => history::response(error),
         Error::Store(_) => history::storage_failed(),
         Error::Body(_) | Error::Parameter(_) => refuse(S::BAD_REQUEST, "invalid_request"),
@@ -262,6 +261,17 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Admin(error) => runtime::admin(error),
         Error::Broken => refuse(S::INTERNAL_SERVER_ERROR, "internal_error"),
     }
+}
+
+/// The body is not as it has to be, or did not come.
+fn unreadable(error: &Error) -> Response<Body> {
+    let (status, code) = match error {
+        Error::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, "body_timeout"),
+        Error::BodyBroken => (StatusCode::BAD_REQUEST, "incomplete_body"),
+        Error::UnexpectedBody => (StatusCode::BAD_REQUEST, "unexpected_body"),
+        _ => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
+    };
+    coded(status, code, &error.to_string())
 }
 
 /// The token is malformed, doubled or in the wrong place (RFC 6750 §3.1).
@@ -311,7 +321,6 @@ fn last(error: &Error) -> Response<Body> {
     closing(coded(StatusCode::BAD_REQUEST, code, &error.to_string()))
 }
 
-const OTHER_TYPE: &str = "unsupported_media_type";
 const BAD_TOKENS: &str = "too_many_bad_tokens";
 const OTHER_METHOD: &str = "method_not_allowed";
 const OTHER_VERSION: &str = "invalid_websocket_version";
