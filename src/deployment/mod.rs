@@ -309,21 +309,6 @@ impl Deployments {
         self.close_approved(&rev, by).await;
     }
 
-    /// Whether a request may be tried at all: its revision is the active one, or the policy needs none.
-    fn permit_request(
-        &self,
-        request: &Request,
-        before: &Active,
-        watch: &AuthWatch,
-    ) -> Result<(), Error> {
-        self.permit_reload(request, watch)?;
-        let Request::Flows { submission, .. } = request else {
-            return Ok(());
-        };
-        self.check(submission, before)?;
-        self.permit_rev(submission, watch)
-    }
-
     /// Records and stores a flow set, side by side: if it cannot be recorded it is taken back, as `audit.on_failure`
     /// requires. With both done, it is the one that every start finds.
     async fn account_and_store(

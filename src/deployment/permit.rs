@@ -27,6 +27,21 @@ impl Deployments {
         self.allowed(self.closed(now))
     }
 
+    /// Whether a request may be tried at all: its revision is the active one, or the policy needs none.
+    pub(super) fn permit_request(
+        &self,
+        request: &Request,
+        before: &Active,
+        watch: &AuthWatch,
+    ) -> Result<(), Error> {
+        self.permit_reload(request, watch)?;
+        let Request::Flows { submission, .. } = request else {
+            return Ok(());
+        };
+        self.check(submission, before)?;
+        self.permit_rev(submission, watch)
+    }
+
     /// Refuses a reload by a caller who may not change all flows.
     pub(super) fn permit_reload(&self, request: &Request, watch: &AuthWatch) -> Result<(), Error> {
         if !matches!(request, Request::Reload) {
