@@ -135,8 +135,9 @@ pub async fn answer(
     let response = match proceeded {
         Ok(response) => response,
         Err(error) => {
-            report(&ctx, &error);
-            response::refusal(&error)
+            let refusal = response::refusal(&error);
+            report(&ctx, &error, refusal.status());
+            refusal
         }
     };
     let response = match ctx.record.take() {
@@ -305,7 +306,10 @@ fn finish(
 ) -> Response<Body> {
     let method = &ctx.head.method;
     let mut response = response::for_method(method, with_security_headers(ctx, response));
-    if let Ok(id) = HeaderValue::from_str(&ctx.id) {
+    if let Ok(mut id) = HeaderValue::from_str(&ctx.id) {
+        // It never comes again: HTTP/2 keeps it out of the connection's table (RFC 7541 §6.2.3), which is searched for
+        // each field and would hold nothing else.
+        id.set_sensitive(true);
         response
             .headers_mut()
             .insert(HeaderName::from_static("x-request-id"), id);
@@ -378,8 +382,8 @@ fn with_security_headers(ctx: &RequestContext<'_>, mut response: Response<Body>)
 }
 
 /// Logs errors of the gateway with their causes; the client's errors are in the access log.
-fn report(ctx: &RequestContext<'_>, error: &Error) {
-    if response::is_ours(error) {
+fn report(ctx: &RequestContext<'_>, error: &Error, status: StatusCode) {
+    if status.is_server_error() && response::is_ours(error) {
         let mut causes = String::new();
         let mut cause = std::error::Error::source(error);
         while let Some(inner) = cause {

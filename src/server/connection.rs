@@ -269,7 +269,8 @@ async fn linger(context: &ConnContext, wire: &ConnIo) {
 async fn over_http2(client: Arc<Client>, mut wire: ConnIo) {
     let context = &client.context;
     wire.watch_frames();
-    let service = service_fn(|request| answer(Arc::clone(&client), request));
+    // Boxed: hyper moves a request's future several times before it is polled.
+    let service = service_fn(|request| Box::pin(answer(Arc::clone(&client), request)));
     let connection = pin!(context.http2.serve_connection(TokioIo::new(wire), service));
     let verdict = |now| {
         let limit = context.timeouts.body_idle;

@@ -187,33 +187,33 @@ fn request(front: &ForwardedRequest<'_>) -> Request<()> {
 /// that is sent; of an answer to `HEAD` (`bodiless`) the length stays. On paths of the admin API (`admin`) also what
 /// lets pages of other origins read it: Node-RED 4 allows all.
 pub fn returned(headers: &mut HeaderMap, admin: bool, bodiless: bool) {
-    let length = only_length(headers).filter(|_| bodiless);
-    for name in named_by_connection(headers) {
-        headers.remove(name);
-    }
-    for name in [
-        CONNECTION,
-        KEEP_ALIVE,
-        PROXY_CONNECTION,
-        PROXY_AUTHENTICATE,
-        TE,
-        TRANSFER_ENCODING,
-        UPGRADE,
-        CONTENT_LENGTH,
-    ] {
+    let length = bodiless.then(|| only_length(headers)).flatten();
+    let named = named_by_connection(headers);
+    let stays = |name: &&HeaderName| {
+        OF_CONNECTION.contains(name)
+            || named.contains(name)
+            || (admin && name.as_str().starts_with("access-control-"))
+    };
+    let staying: Vec<HeaderName> = headers.keys().filter(stays).cloned().collect();
+    for name in staying {
         headers.remove(name);
     }
     if let Some(length) = length {
         headers.insert(CONTENT_LENGTH, length.into());
     }
-    if admin {
-        let cors = |name: &&HeaderName| name.as_str().starts_with("access-control-");
-        let cors: Vec<HeaderName> = headers.keys().filter(cors).cloned().collect();
-        for name in cors {
-            headers.remove(name);
-        }
-    }
 }
+
+/// The fields of an answer that belong to its connection or its framing.
+const OF_CONNECTION: [HeaderName; 8] = [
+    CONNECTION,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    PROXY_AUTHENTICATE,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    CONTENT_LENGTH,
+];
 
 /// The length that an answer names, if it is one.
 fn only_length(headers: &HeaderMap) -> Option<u64> {

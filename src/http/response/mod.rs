@@ -31,11 +31,11 @@ use bytes::Bytes;
 use hyper::body::Body as _;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
-    HeaderName, HeaderValue, LOCATION, PRAGMA, REFERRER_POLICY, RETRY_AFTER, SEC_WEBSOCKET_VERSION,
-    UPGRADE, WWW_AUTHENTICATE,
+    HeaderMap, HeaderName, HeaderValue, LOCATION, PRAGMA, REFERRER_POLICY, RETRY_AFTER,
+    SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
 };
 #[cfg(feature = "engine")]
-use hyper::header::{ETAG, HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
+use hyper::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
 use hyper::{Method, Response, StatusCode};
 use serde_json::json;
 use std::time::Duration;
@@ -134,10 +134,19 @@ fn is_known(asked: &HeaderMap, file: &File) -> bool {
 
 /// An answer without a body.
 pub(super) fn empty(status: StatusCode) -> Response<Body> {
-    let mut response = Response::new(Body::default());
+    with_room(status, Body::default())
+}
+
+/// A response whose headers need not grow for those that every response gets.
+fn with_room(status: StatusCode, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
+    *response.headers_mut() = HeaderMap::with_capacity(FIELDS);
     response
 }
+
+/// As many fields as most responses of the gateway have.
+const FIELDS: usize = 12;
 
 /// A permanent redirect (RFC 9110 §15.4.2).
 pub(super) fn moved(location: &str) -> Response<Body> {
@@ -175,7 +184,7 @@ pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Respo
     response
 }
 
-/// Whether the error is ours and to be logged for each request. Load shedding is not, nor an outage of the upstream,
+/// Whether a server error is ours and to be logged for each request. Load shedding is not, nor an outage of the upstream,
 /// which is logged where it is found.
 pub(super) fn is_ours(error: &Error) -> bool {
     use upstream::Error::{SignedOut, Unavailable};
@@ -197,7 +206,7 @@ pub(super) fn is_ours(error: &Error) -> bool {
                     engine::Error::Busy | engine::Error::Full | engine::Error::TooManyProfiles
                 )
         );
-    !is_logged && refusal(error).status().is_server_error()
+    !is_logged
 }
 
 /// The response to an error.
@@ -438,8 +447,7 @@ fn with(mut response: Response<Body>, name: HeaderName, value: &str) -> Response
 }
 
 fn content(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Body> {
-    let mut response = Response::new(Body::Ours(body));
-    *response.status_mut() = status;
+    let mut response = with_room(status, Body::Ours(body));
     set(&mut response, CONTENT_TYPE, kind);
     response
 }
