@@ -81,7 +81,7 @@ impl Histograms {
         histogram
     }
 
-    /// Adds all to the page.
+    /// Adds those with samples to the page.
     pub(super) fn render(&self, page: &mut String) {
         for Family {
             description,
@@ -91,6 +91,9 @@ impl Histograms {
             exposition::describe(page, description.name, description.help, "histogram");
             for (labels, histogram) in series {
                 let counts: Vec<u64> = histogram.counts.iter().map(|c| c.load(Relaxed)).collect();
+                if counts.iter().all(|count| *count == 0) {
+                    continue;
+                }
                 let buckets = Buckets {
                     labels,
                     bounds: histogram.bounds,

@@ -1,5 +1,4 @@
-//! The values that labels can take: all of them, so that every series exists from the start and none can be
-//! added by a client.
+//! The values that labels can take: all of them, so that none can be added by a client.
 
 macro_rules! label {
     ($(#[$doc:meta])* $name:ident { $($(#[$value_doc:meta])* $value:ident = $text:literal,)* }) => {
@@ -8,6 +7,8 @@ macro_rules! label {
         pub enum $name { $($(#[$value_doc])* $value,)* }
 
         impl $name {
+            /// All values, in the enum's order.
+            pub const ALL: [Self; [$($text),*].len()] = [$(Self::$value),*];
             /// The values as the label spells them, in the enum's order.
             pub(super) const NAMES: [&'static str; [$($text),*].len()] = [$($text),*];
 

@@ -1,8 +1,9 @@
 //! Every metric's name and help, once. Handles are registered at start; counting only adds to a number.
 //!
-//! Names have the prefix `flowgate_`, base units and `_total` for counters (Prometheus' naming practice). Every
-//! series exists at 0 from the start, except those of node types, which appear with the first node of a type, and those
-//! of flows, which are there as long as the flows.
+//! Names have the prefix `flowgate_`, base units and `_total` for counters (Prometheus' naming practice). A series
+//! exists at 0 from the start, except those of requests and deployments, which appear when their combination of labels
+//! first occurs, those of node types, which appear with the first node of a type, and those of flows, which are there as
+//! long as the flows.
 //! Knows nothing of what it counts.
 
 mod comms;
@@ -136,19 +137,8 @@ impl Metrics {
         status: u16,
         traffic: Traffic,
     ) {
-        let (c, m, s) = (
-            class as usize,
-            labels::method(method),
-            labels::status(status),
-        );
-        self.requests.answered[c][m][s].increment(1);
-        self.requests.duration[c][m].record(traffic.duration);
-        if traffic.received > 0 {
-            self.requests.received[c][m][s].increment(traffic.received);
-        }
-        if traffic.sent > 0 {
-            self.requests.sent[c][m][s].increment(traffic.sent);
-        }
+        let request = (class, method, status);
+        self.requests.answered(&self.recorder, request, traffic);
     }
 
     /// Counts a request as under way until the guard is dropped.
@@ -246,9 +236,8 @@ impl Metrics {
     /// A deployment has ended. `kind` is the type's name as clients spell it, `api` the API version 1 or 2.
     pub fn deployment(&self, kind: &str, api: u8, result: Deployed, target: Target) {
         let api = usize::from(api != 1);
-        self.deployments.ended[labels::deployment_type(kind)][api][result as usize]
-            [target as usize]
-            .increment(1);
+        let ended = (result, target);
+        self.deployments.ended(&self.recorder, (kind, api), ended);
     }
 
     /// A phase of a deployment of this type has ended.
@@ -314,27 +303,45 @@ impl Drop for OpenConnection {
 mod tests {
     use super::*;
 
+    const NOTHING: Traffic = Traffic {
+        duration: Duration::ZERO,
+        received: 0,
+        sent: 0,
+    };
+
     fn value(page: &str, series: &str) -> Option<f64> {
         let line = page.lines().find(|line| line.starts_with(series))?;
         line.rsplit(' ').next()?.parse().ok()
     }
 
     #[test]
-    fn every_series_exists_at_zero_from_the_start() {
+    fn series_exist_at_zero_from_the_start() {
         let page = Metrics::new().render();
         for series in [
-            "flowgate_requests_total{route=\"flows\",method=\"POST\",status=\"4xx\"}",
-            "flowgate_request_duration_seconds_count{route=\"auth\",method=\"GET\"}",
-            "flowgate_request_duration_seconds_bucket{route=\"auth\",method=\"GET\",le=\"0.001\"}",
             "flowgate_tls_handshakes_total{version=\"1.3\",alpn=\"h2\",result=\"resumed\"}",
             "flowgate_tls_handshakes_total{version=\"none\",alpn=\"none\",result=\"timeout\"}",
-            "flowgate_deployments_total{type=\"reload\",api_version=\"v2\",result=\"stale\",target=\"upstream\"}",
-            "flowgate_deployment_phase_duration_seconds_sum{type=\"full\",phase=\"store\"}",
             "flowgate_sessions_active",
             "flowgate_revision_conflicts_total",
         ] {
             assert_eq!(value(&page, series), Some(0.0), "{series}");
         }
+    }
+
+    #[test]
+    fn combinations_of_labels_that_never_occurred_have_no_series() {
+        let metrics = Metrics::new();
+        let series = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();
+        let idle = metrics.render();
+        assert!(series(&idle) < 400, "{}", series(&idle));
+        let (full, target) = ("full", Target::Engine);
+        metrics.deployment(full, 2, Deployed::Success, target);
+        metrics.phase(full, Phase::Store, Duration::from_millis(1));
+        let page = metrics.render();
+        let deployments = |line: &&str| line.starts_with("flowgate_deployments_total");
+        assert_eq!(page.lines().filter(deployments).count(), 1, "{page}");
+        let phases =
+            |line: &&str| line.starts_with("flowgate_deployment_phase_duration_seconds_sum");
+        assert_eq!(page.lines().filter(phases).count(), 1, "{page}");
     }
 
     #[test]
@@ -392,12 +399,7 @@ mod tests {
     fn label_values_chosen_by_clients_become_other() {
         let metrics = Metrics::new();
         let method = hyper::Method::from_bytes(b"BREW").unwrap_or_default();
-        let nothing = Traffic {
-            duration: Duration::ZERO,
-            received: 0,
-            sent: 0,
-        };
-        metrics.request(RouteClass::None, &method, 999, nothing);
+        metrics.request(RouteClass::None, &method, 999, NOTHING);
         metrics.handshake(Handshake::Full, true, Some(b"spdy/1"));
         let page = metrics.render();
         let series = "flowgate_requests_total{route=\"none\",method=\"other\",status=\"5xx\"}";
@@ -408,7 +410,9 @@ mod tests {
 
     #[test]
     fn names_have_the_prefix_help_and_a_type() {
-        let page = Metrics::new().render();
+        let metrics = Metrics::new();
+        metrics.request(RouteClass::None, &hyper::Method::GET, 200, NOTHING);
+        let page = metrics.render();
         for line in page.lines().filter(|line| !line.is_empty()) {
             let name = line
                 .strip_prefix("# HELP ")

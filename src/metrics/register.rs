@@ -1,13 +1,15 @@
 //! Registering: names, labels and bounds become handles. Done once, at start.
 
 use super::histogram::{Description, Histogram, Histograms};
-use super::labels::{ALPNS, API_VERSIONS, DEPLOYMENT_TYPES, METHODS, STATUSES, TLS_VERSIONS};
+use super::labels::{self, ALPNS, API_VERSIONS, DEPLOYMENT_TYPES, METHODS, STATUSES, TLS_VERSIONS};
 use super::{
-    Deployed, Handshake, Login, Phase, PolicyRule, Refused, RouteClass, Stopped, Target, TokenCheck,
+    Deployed, Handshake, Login, Phase, PolicyRule, Refused, RouteClass, Stopped, Target,
+    TokenCheck, Traffic,
 };
+use hyper::Method;
 use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::PrometheusRecorder;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Upper bounds of requests' durations, seconds: from an answer out of memory to the longest wait for a flow.
 static REQUEST_SECONDS: [f64; 11] = [
@@ -32,33 +34,25 @@ pub(super) const UPSTREAM_DURATION: Description = Description {
     bounds: &REQUEST_SECONDS,
 };
 
+/// A counter whose series appears when it first counts: one of many combinations of labels, most of which never occur.
+type Seldom = OnceLock<Counter>;
 type ByMethod<T> = [[T; METHODS.len()]; RouteClass::NAMES.len()];
-type ByStatus = ByMethod<[Counter; STATUSES.len()]>;
-type ByTarget = [[Counter; Target::NAMES.len()]; Deployed::NAMES.len()];
+type ByStatus = ByMethod<[Seldom; STATUSES.len()]>;
+type ByTarget = [[Seldom; Target::NAMES.len()]; Deployed::NAMES.len()];
 type ByType<T> = [T; DEPLOYMENT_TYPES.len()];
 
 /// Of requests.
 pub(super) struct Requests {
-    pub(super) answered: ByStatus,
-    pub(super) received: ByStatus,
-    pub(super) sent: ByStatus,
-    pub(super) duration: ByMethod<Arc<Histogram>>,
+    answered: ByStatus,
+    received: ByStatus,
+    sent: ByStatus,
+    duration: ByMethod<Arc<Histogram>>,
     pub(super) in_flight: [Gauge; RouteClass::NAMES.len()],
 }
 
 impl Requests {
     pub(super) fn register(r: &PrometheusRecorder, h: &Histograms) -> Self {
-        let by_status = |name, help| {
-            RouteClass::NAMES.map(|route| {
-                METHODS.map(|method| {
-                    STATUSES.map(|status| {
-                        let labels = [("route", route), ("method", method), ("status", status)];
-                        counter(r, name, help, &labels)
-                    })
-                })
-            })
-        };
-        // By class and method only: with the status too, a scrape would carry five times these 600 lines.
+        // By class and method only: with the status too, a scrape would carry five times as many lines.
         let duration = RouteClass::NAMES.map(|route| {
             METHODS.map(|method| h.register(DURATION, &[("route", route), ("method", method)]))
         });
@@ -67,17 +61,48 @@ impl Requests {
             gauge(r, "flowgate_requests_in_flight", help, &[("route", route)])
         });
         Self {
-            answered: by_status("flowgate_requests_total", "Requests answered."),
-            received: by_status(
-                "flowgate_request_body_bytes_total",
-                "Bytes of request bodies received.",
-            ),
-            sent: by_status(
-                "flowgate_response_body_bytes_total",
-                "Bytes of response bodies sent.",
-            ),
+            answered: ByStatus::default(),
+            received: ByStatus::default(),
+            sent: ByStatus::default(),
             duration,
             in_flight,
+        }
+    }
+
+    /// A request of this class has been answered with this status.
+    pub(super) fn answered(
+        &self,
+        r: &PrometheusRecorder,
+        (class, method, status): (RouteClass, &Method, u16),
+        traffic: Traffic,
+    ) {
+        let (class, method) = (class as usize, labels::method(method));
+        let status = labels::status(status);
+        let add = |table: &ByStatus, name, help, count| {
+            let counter = || {
+                let labels = [
+                    ("route", RouteClass::NAMES[class]),
+                    ("method", METHODS[method]),
+                    ("status", STATUSES[status]),
+                ];
+                counter(r, name, help, &labels)
+            };
+            table[class][method][status]
+                .get_or_init(counter)
+                .increment(count);
+        };
+        let (name, help) = ("flowgate_requests_total", "Requests answered.");
+        add(&self.answered, name, help, 1);
+        self.duration[class][method].record(traffic.duration);
+        if traffic.received > 0 {
+            let help = "Bytes of request bodies received.";
+            let name = "flowgate_request_body_bytes_total";
+            add(&self.received, name, help, traffic.received);
+        }
+        if traffic.sent > 0 {
+            let help = "Bytes of response bodies sent.";
+            let name = "flowgate_response_body_bytes_total";
+            add(&self.sent, name, help, traffic.sent);
         }
     }
 }
@@ -212,7 +237,7 @@ impl Access {
 
 /// Of deployments.
 pub(super) struct Deployments {
-    pub(super) ended: ByType<[ByTarget; API_VERSIONS.len()]>,
+    ended: ByType<[ByTarget; API_VERSIONS.len()]>,
     pub(super) phases: ByType<[Arc<Histogram>; Phase::NAMES.len()]>,
     pub(super) conflicts: Counter,
     pub(super) violations: [Counter; PolicyRule::NAMES.len()],
@@ -222,24 +247,10 @@ pub(super) struct Deployments {
 
 impl Deployments {
     pub(super) fn register(r: &PrometheusRecorder, h: &Histograms) -> Self {
-        let ended = |kind, api, result, target| {
-            let labels = [
-                ("type", kind),
-                ("api_version", api),
-                ("result", result),
-                ("target", target),
-            ];
-            counter(r, "flowgate_deployments_total", "Deployments.", &labels)
-        };
         let phase = |kind, phase| h.register(PHASE, &[("type", kind), ("phase", phase)]);
         let conflicts = "Deployments refused because another revision is active.";
         Self {
-            ended: DEPLOYMENT_TYPES.map(|kind| {
-                API_VERSIONS.map(|api| {
-                    Deployed::NAMES
-                        .map(|result| Target::NAMES.map(|target| ended(kind, api, result, target)))
-                })
-            }),
+            ended: Default::default(),
             phases: DEPLOYMENT_TYPES.map(|kind| Phase::NAMES.map(|name| phase(kind, name))),
             conflicts: counter(r, "flowgate_revision_conflicts_total", conflicts, &[]),
             violations: PolicyRule::NAMES.map(|rule| {
@@ -264,6 +275,29 @@ impl Deployments {
                 &[],
             ),
         }
+    }
+
+    /// A deployment of this type has ended; `api` is the version's place among [`API_VERSIONS`].
+    pub(super) fn ended(
+        &self,
+        r: &PrometheusRecorder,
+        (kind, api): (&str, usize),
+        (result, target): (Deployed, Target),
+    ) {
+        let kind = labels::deployment_type(kind);
+        let (result, target) = (result as usize, target as usize);
+        let counter = || {
+            let labels = [
+                ("type", DEPLOYMENT_TYPES[kind]),
+                ("api_version", API_VERSIONS[api]),
+                ("result", Deployed::NAMES[result]),
+                ("target", Target::NAMES[target]),
+            ];
+            counter(r, "flowgate_deployments_total", "Deployments.", &labels)
+        };
+        self.ended[kind][api][result][target]
+            .get_or_init(counter)
+            .increment(1);
     }
 }
 

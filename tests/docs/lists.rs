@@ -6,12 +6,13 @@ use engine::load::FlowLoad;
 use engine::metrics::Metrics as _;
 use flowgate::audit::Event;
 use flowgate::config::{Config, DEFAULT};
-use flowgate::metrics::Metrics;
+use flowgate::metrics::{Deployed, Metrics, Phase, RouteClass, Target, Traffic};
 use flows::{FlowSet, Submission};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The words in backticks of a text.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
@@ -63,8 +64,8 @@ fn the_table_of_label_values_has_those_of_every_label() {
         }
     }
 
-    let metrics = Metrics::new();
-    let _ = (metrics.node_host(), metrics.upstream("runtime"));
+    let metrics = all_combinations();
+    let _ = metrics.node_host();
     let page = metrics.render();
     let mut values: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for (series, _) in page.lines().filter_map(|line| line.rsplit_once(' ')) {
@@ -87,14 +88,44 @@ fn the_table_of_label_values_has_those_of_every_label() {
     assert_eq!(documented, values);
 }
 
+/// Metrics in which every combination of labels of requests and deployments has occurred.
+fn all_combinations() -> Arc<Metrics> {
+    let metrics = Metrics::new();
+    let traffic = Traffic {
+        duration: Duration::ZERO,
+        received: 1,
+        sent: 1,
+    };
+    let methods = [
+        "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW",
+    ];
+    for class in RouteClass::ALL {
+        for method in methods.map(|method| method.parse().unwrap()) {
+            for status in [100, 200, 300, 400, 500] {
+                metrics.request(class, &method, status, traffic);
+            }
+        }
+    }
+    for kind in ["full", "nodes", "flows", "reload"] {
+        for (api, result, target) in Deployed::ALL
+            .into_iter()
+            .flat_map(|result| Target::ALL.map(|target| (result, target)))
+            .flat_map(|(result, target)| [1, 2].map(|api| (api, result, target)))
+        {
+            metrics.deployment(kind, api, result, target);
+        }
+        for phase in Phase::ALL {
+            metrics.phase(kind, phase, Duration::ZERO);
+        }
+    }
+    metrics.upstream("runtime").answered(200, Duration::ZERO);
+    metrics
+}
+
 /// Every metric's name and its labels' names, in their order.
 fn series() -> BTreeSet<Vec<String>> {
-    let metrics = Metrics::new();
-    let _ = (
-        metrics.node_type("change"),
-        metrics.node_host(),
-        metrics.upstream("runtime"),
-    );
+    let metrics = all_combinations();
+    let _ = (metrics.node_type("change"), metrics.node_host());
     let flows = vec![FlowLoad::new("t".into())];
     metrics.load().flows.store(Arc::new(flows));
     let page = metrics.render();

@@ -1,10 +1,10 @@
-//! Monitoring: every series exists from the start, and counts.
+//! Monitoring: what can be counted has a series, and is counted.
 
 use crate::harness::{Gateway, flow_set, page, public};
 use serde_json::json;
 
 #[tokio::test]
-async fn every_series_is_there_before_anything_has_happened() {
+async fn series_are_there_before_anything_has_happened_and_fewer_than_four_hundred() {
     let gateway = Gateway::start();
     let page = gateway.operations("/metrics").await;
     assert_eq!(page.status, 200);
@@ -15,11 +15,7 @@ async fn every_series_is_there_before_anything_has_happened() {
     let page = page.text();
     for series in [
         "flowgate_build_info{version=",
-        "flowgate_requests_total{route=\"flows\",method=\"POST\",status=\"4xx\"} 0",
-        "flowgate_request_duration_seconds_count{route=\"auth\",method=\"POST\"} 0",
         "flowgate_requests_in_flight{route=\"endpoint\"} 0",
-        "flowgate_request_body_bytes_total{",
-        "flowgate_response_body_bytes_total{",
         "flowgate_connections_total 0",
         "flowgate_connections_open 0",
         "flowgate_connections_refused_total{reason=\"total\"} 0",
@@ -33,8 +29,6 @@ async fn every_series_is_there_before_anything_has_happened() {
         "flowgate_login_lockouts_total 0",
         "flowgate_login_guessing_episodes_total 0",
         "flowgate_sessions_active 0",
-        "flowgate_deployments_total{type=\"full\",api_version=\"v2\",result=\"success\",target=\"engine\"} 0",
-        "flowgate_deployment_phase_duration_seconds_count{type=\"full\",phase=\"store\"} 0",
         "flowgate_revision_conflicts_total 0",
         "flowgate_nodes_running 0",
         "flowgate_flows_running 0",
@@ -44,6 +38,10 @@ async fn every_series_is_there_before_anything_has_happened() {
             "{series}\n{page}"
         );
     }
+    let series = page
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    assert!(series.count() < 400, "{page}");
     let named = |prefix: &str, line: &str| {
         line.strip_prefix(prefix)
             .and_then(|rest| rest.split(' ').next().map(str::to_owned))
