@@ -236,7 +236,7 @@ fn the_configuration_for_servers_parses_and_its_unit_gives_it_enough() {
         assert!(socket.contains(&format!("\nListenStream={port}\n")));
     }
 
-    let scrape = std::fs::read_to_string(deploy.join("prometheus.yml")).unwrap();
+    let scrape = std::fs::read_to_string(deploy.join("monitoring/prometheus.yml")).unwrap();
     assert!(scrape.contains(&config.operations.unwrap().to_string()));
     let state = std::path::Path::new("/var/lib/flowgate");
     assert!(config.storage.directory.starts_with(state) && config.tls.directory.starts_with(state));

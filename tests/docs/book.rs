@@ -40,6 +40,7 @@ pub(super) fn documents() -> Vec<String> {
         "CONTRIBUTING.md",
         "CHANGELOG.md",
         "deploy/README.md",
+        "deploy/monitoring/README.md",
     ];
     let mut documents: Vec<String> = single.map(str::to_owned).into();
     documents.extend(markdown("docs"));

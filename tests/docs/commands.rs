@@ -529,7 +529,7 @@ documents! {
     example_ci: "examples/ci/README.md", Started, 0;
     example_compose: "examples/node-red-compose/README.md", WithNodeRed, 0;
     example_mtls: "examples/mtls/README.md", Starts, 0;
-    example_prometheus: "examples/prometheus/README.md", Started, 0;
+    monitoring: "deploy/monitoring/README.md", Started, 0;
 }
 
 #[test]

@@ -8,6 +8,7 @@ use flowgate::audit::Event;
 use flowgate::config::{Config, DEFAULT};
 use flowgate::metrics::{Deployed, Metrics, Phase, RouteClass, Target, Traffic};
 use flows::{FlowSet, Submission};
+use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -226,7 +227,7 @@ fn every_json_block_is_a_flow_set_that_can_be_deployed() {
 }
 
 /// A YAML file as JSON, read with the library that Node-RED uses.
-fn yaml(file: &Path) -> serde_json::Value {
+fn yaml(file: &Path) -> Json {
     let script = "console.log(JSON.stringify(require('js-yaml').load(require('fs').readFileSync(process.argv[1], 'utf8'))))";
     let output = std::process::Command::new("node")
         .args(["-e", script])
@@ -239,26 +240,50 @@ fn yaml(file: &Path) -> serde_json::Value {
 }
 
 #[test]
-fn the_alerts_of_the_prometheus_example_use_metrics_that_there_are() {
-    let directory = repository().join("examples/prometheus");
+fn rules_alerts_and_dashboards_use_metrics_that_there_are() {
+    let directory = repository().join("deploy/monitoring");
     let scrape = yaml(&directory.join("prometheus.yml"));
     let target = &scrape["scrape_configs"][0]["static_configs"][0]["targets"][0];
     let operations = Config::parse(DEFAULT, "gateway.toml", Path::new("")).unwrap();
     assert_eq!(*target, operations.operations.unwrap().to_string());
-    assert_eq!(scrape["rule_files"][0], "alerts.yml");
 
-    let alerts = yaml(&directory.join("alerts.yml"));
-    let alerts = alerts["groups"][0]["rules"].as_array().unwrap();
-    let names: BTreeSet<String> = series().into_iter().map(|words| words[0].clone()).collect();
-    for alert in alerts {
-        let expression = alert["expr"].as_str().unwrap();
-        let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        for word in words.filter(|word| word.starts_with("flowgate_")) {
-            assert!(names.contains(word), "{word}");
+    let rules = |file: &str| {
+        let groups = yaml(&directory.join(file));
+        groups["groups"][0]["rules"].as_array().unwrap().clone()
+    };
+    let (recorded, alerts) = (rules("rules.yml"), rules("alerts.yml"));
+    let mut expressions: Vec<String> = Vec::new();
+    for rule in recorded.iter().chain(&alerts) {
+        expressions.push(rule["expr"].as_str().unwrap().to_owned());
+    }
+    for dashboard in ["gateway", "engine", "upstreams"] {
+        let file = directory.join(format!("grafana/{dashboard}.json"));
+        let dashboard: Json = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        for panel in dashboard["panels"].as_array().unwrap() {
+            for target in panel["targets"].as_array().unwrap() {
+                expressions.push(target["expr"].as_str().unwrap().to_owned());
+            }
         }
     }
-    let rows = book::read("examples/prometheus/README.md");
-    let described = rows.lines().filter(|line| line.starts_with("| `"));
+    assert!(expressions.len() > 60, "{}", expressions.len());
+    let mut names: BTreeSet<String> = series().into_iter().map(|words| words[0].clone()).collect();
+    names.extend(
+        recorded
+            .iter()
+            .map(|rule| rule["record"].as_str().unwrap().to_owned()),
+    );
+    for expression in &expressions {
+        let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && !"_:".contains(c));
+        for word in words.filter(|word| word.contains("flowgate_")) {
+            let name = word.trim_end_matches("_bucket");
+            assert!(names.contains(name), "{word}");
+        }
+    }
+
+    let described = book::read("deploy/monitoring/README.md");
+    let described = described
+        .lines()
+        .filter(|line| line.starts_with("| `Flowgate"));
     let described: BTreeSet<&str> = described
         .filter_map(|row| row.split(" | ").next())
         .flat_map(quoted)

@@ -38,6 +38,7 @@ mod comms_client;
 mod harness;
 mod http2_frames;
 mod mock_upstream;
+mod monitoring;
 mod node_red;
 mod rate_limits;
 mod raw_upstream;
