@@ -4,6 +4,7 @@
 
 use super::error::Error;
 use super::forwarding::forwarded_request;
+use super::page_session;
 use super::path::{self, Path};
 use super::request_body;
 use super::request_context::RequestContext;
@@ -196,6 +197,7 @@ fn passed_on(mut headers: HeaderMap) -> HeaderMap {
     for name in NOT_PASSED_ON.into_iter().chain(named) {
         headers.remove(name);
     }
+    page_session::withhold(&mut headers);
     headers
 }
 

@@ -1,6 +1,7 @@
 //! A request as its upstream is to see it, and the head of the upstream's response as the client is to see it.
 
 use super::forwarded;
+use super::page_session;
 use super::request_context::RequestContext;
 use crate::metrics::RouteClass;
 use crate::upstream::{ForwardedRequest, Identity, Passing, Upstream, returned};
@@ -43,6 +44,7 @@ pub(super) fn returned_response<B>(
     let admin = ctx.class != RouteClass::Endpoint;
     let bodiless = ctx.head.method == Method::HEAD;
     returned(response.headers_mut(), admin, bodiless);
+    page_session::withhold(response.headers_mut());
     upstream.rewrite(response.headers_mut(), &ctx.backend.mount.prefix);
     if admin {
         let nosniff = HeaderValue::from_static("nosniff");

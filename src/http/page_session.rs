@@ -12,7 +12,7 @@ use super::request_context::RequestContext;
 use crate::config::Mount;
 use crate::websocket;
 use hyper::Method;
-use hyper::header::{ACCEPT, COOKIE, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use hyper::header::{ACCEPT, COOKIE, HeaderMap, HeaderName, HeaderValue, ORIGIN, SET_COOKIE};
 use hyper::http::request::Parts;
 use std::time::Duration;
 
@@ -45,6 +45,33 @@ pub(super) fn is_own(member: &[u8]) -> bool {
     member
         .strip_prefix(NAME.as_bytes())
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"="))
+}
+
+/// Removes cookies of the gateway's own name from the response of a flow or an upstream: they would sign the browser in with a
+/// session of another user, or out.
+pub(super) fn withhold(headers: &mut HeaderMap) {
+    let mut cookies = headers.get_all(SET_COOKIE).iter();
+    if !cookies.any(|cookie| sets_own(cookie.as_bytes())) {
+        return;
+    }
+    let kept = headers.get_all(SET_COOKIE).iter();
+    let kept = kept.filter(|cookie| !sets_own(cookie.as_bytes()));
+    let kept: Vec<HeaderValue> = kept.cloned().collect();
+    headers.remove(SET_COOKIE);
+    for cookie in kept {
+        headers.append(SET_COOKIE, cookie);
+    }
+}
+
+/// Whether a cookie's name begins with ours in any letter case. Browsers skip white space before it, and send the value of a
+/// cookie without a name like a name (RFC 6265bis §5.6, §5.8.3).
+fn sets_own(cookie: &[u8]) -> bool {
+    let skipped =
+        |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_control() || *byte == b'=';
+    let start = cookie.iter().position(|byte| !skipped(byte));
+    let name = cookie.get(start.unwrap_or(0)..).unwrap_or_default();
+    let begins = name.get(..NAME.len());
+    begins.is_some_and(|begins| begins.eq_ignore_ascii_case(NAME.as_bytes()))
 }
 
 /// `Set-Cookie` for a token; an empty one ends the cookie.

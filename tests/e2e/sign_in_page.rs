@@ -3,6 +3,7 @@
 use crate::client::{Answer, Client, PASSWORD, Request};
 use crate::confused_deputy::agreeable;
 use crate::harness::{Gateway, flow_set, public, script, until};
+use crate::mock_upstream::{Action, MockUpstream};
 use crate::tunnel::open;
 use futures_util::StreamExt;
 use serde_json::{Value as Json, json};
@@ -73,6 +74,44 @@ impl Browser {
     pub async fn sign_in(&mut self, user: &str) {
         let answer = self.sign_in_at("/gateway/sign-in", user, "/dash").await;
         assert_eq!(answer.status, 303, "{}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn no_upstream_and_no_flow_sets_the_cookie_of_the_gateway() {
+    let cookies = [
+        "__Host-flowgate=x; Path=/; Secure",
+        "=__Host-flowgate=x; Path=/; Secure",
+        "__host-Flowgate=x; Path=/; Secure",
+        "__Host-flowgate",
+        "a=b",
+        "theme=__Host-flowgate",
+    ];
+    let lines: Vec<String> = cookies
+        .iter()
+        .map(|cookie| format!("Set-Cookie: {cookie}\r\n"))
+        .collect();
+    let response = format!(
+        "HTTP/1.1 200 OK\r\n{}Content-Length: 0\r\n\r\n",
+        lines.concat()
+    );
+    let behind = MockUpstream::start(move |_| Action::Respond(response.clone())).await;
+    let route = public(&["/dash"]);
+    let upstream = Gateway::with(&format!("{}\n{route}", behind.config()));
+    let engine = Gateway::with(&route);
+    let token = engine.sign_in("admin").await;
+    let code = format!(
+        "msg.headers = {{ 'set-cookie': {} }}; return msg",
+        json!(cookies)
+    );
+    engine
+        .deploy(&token, &flow_set(&[script("a", ("get", "/dash"), &code)]))
+        .await;
+    for gateway in [upstream, engine] {
+        let answer = gateway.get("/dash").send().await;
+        assert_eq!(answer.status, 200);
+        let set: Vec<_> = answer.headers.get_all("set-cookie").iter().collect();
+        assert_eq!(set, ["a=b", "theme=__Host-flowgate"]);
     }
 }
 
