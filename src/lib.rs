@@ -8,7 +8,8 @@
 //! 3. [`store`]: the durable state: sessions, history, flow files.
 //! 4. [`audit`], [`auth`], [`upstream`]: the audit log; users, sessions and permissions; the runtime behind the
 //!    gateway.
-//! 5. [`policy`]: whether a deployment is allowed, and what a caller sees of the flows.
+//! 5. [`policy`]: whether a deployment is allowed, and what a caller sees of the flows. [`sinks`]: sends the audit log to
+//!    other machines.
 //! 6. [`comms`]: the channel that delivers events to editors.
 //! 7. [`deployment`]: the transaction that replaces the active flow set. `editor`: the stock editor's files.
 //! 8. [`gateway`]: the shared state of all requests.
@@ -33,6 +34,7 @@ pub mod http;
 pub mod metrics;
 pub mod policy;
 pub mod server;
+pub mod sinks;
 pub mod store;
 pub mod upstream;
 mod websocket;

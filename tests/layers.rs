@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["config"],
     &["store"],
     &["audit", "auth", "upstream"],
-    &["policy"],
+    &["policy", "sinks"],
     &["comms"],
     &["deployment", "editor"],
     &["gateway"],

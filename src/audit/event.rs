@@ -10,6 +10,14 @@ macro_rules! events {
             /// All there are.
             pub const ALL: &'static [Self] = &[$(Self::$event),*];
 
+            /// Whether it is one of the process itself, which is written and done in any case.
+            pub(super) fn is_of_process(self) -> bool {
+                matches!(
+                    self,
+                    Self::Start | Self::End | Self::Reload | Self::ReloadFail | Self::ConfigChange
+                )
+            }
+
             /// The name of the event in the log.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$event => $name,)* }
@@ -112,6 +120,8 @@ events! {
     CommsRefused = "comms.auth.fail",
     /// The log was continued in a new file; `removed` and what follows sum up all files that rotation has removed.
     Rotated = "audit.rotated",
+    /// The gateway signs all lines that it has written since the checkpoint before.
+    Checkpoint = "audit.checkpoint",
     /// The log has reached its size, and none of its files is old enough to be removed.
     Full = "audit.full",
     /// The log was not as it should be, and is continued here.

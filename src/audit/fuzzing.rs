@@ -161,6 +161,9 @@ fn config(limits: u8) -> config::Audit {
         keep_for: Duration::from_hours(1 + u64::from(limits >> 4)),
         max_size: 1 << (11 + u64::from(limits & 15)),
         refuse: true,
+        signing_key: None,
+        checkpoint: Duration::from_mins(1),
+        sinks: Vec::new(),
     }
 }
 

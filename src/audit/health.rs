@@ -1,5 +1,7 @@
 //! Whether the log can be written, for monitoring and for acts that must not happen unrecorded.
 
+use super::follow::{Follower, Followers};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The state of the log.
@@ -33,14 +35,40 @@ impl Health {
     }
 }
 
-/// The health as the writer saw it last; outlives the log.
+/// The health as the writer saw it last, and the sinks; outlives the log.
 #[derive(Debug, Default)]
-pub struct Monitor(AtomicU8);
+pub struct Monitor {
+    health: AtomicU8,
+    followers: Followers,
+}
 
 impl Monitor {
-    /// The health now.
+    pub(super) fn new(followers: Followers) -> Self {
+        Self {
+            health: AtomicU8::default(),
+            followers,
+        }
+    }
+
+    pub(super) fn followers(&self) -> &[Arc<Follower>] {
+        self.followers.all()
+    }
+
+    /// Whether a sink lags by more than it may.
+    pub fn sinks_lag(&self) -> bool {
+        self.followers.lag()
+    }
+
+    /// The problem that monitoring reports; `None`: log and sinks are healthy.
+    pub fn problem(&self) -> Option<&'static str> {
+        let lag = "lagging: a sink has not taken records for longer than its max_lag, see the log";
+        let problem = self.health().problem();
+        problem.or_else(|| self.sinks_lag().then_some(lag))
+    }
+
+    /// The health of the log now.
     pub fn health(&self) -> Health {
-        let now = self.0.load(Ordering::Relaxed);
+        let now = self.health.load(Ordering::Relaxed);
         let known = Health::ALL.into_iter().find(|health| *health as u8 == now);
         known.unwrap_or(Health::Failing)
     }
@@ -48,7 +76,7 @@ impl Monitor {
     /// Sets it; gives the one before.
     pub(super) fn set(&self, health: Health) -> Health {
         let before = self.health();
-        self.0.store(health as u8, Ordering::Relaxed);
+        self.health.store(health as u8, Ordering::Relaxed);
         before
     }
 }

@@ -4,6 +4,8 @@
 //! Damage done to the files by a crash or another program is detected on opening, and recorded. Nothing is
 //! ever removed but the oldest files, as [`rotation`] chooses them. Never used by two threads.
 
+use super::checkpoint::Signer;
+use super::follow::Followers;
 use super::health::Health;
 use super::record::{ChainHash, Entry};
 use super::rotation::{self, Removal, Removed, Usage};
@@ -15,6 +17,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use tokio::sync::watch;
 
 /// The log.
 pub(super) struct Log {
@@ -31,6 +34,11 @@ pub(super) struct Log {
     removed: Option<Removed>,
     /// When it was last seen that nothing may be removed while the log is full.
     full_at: Option<u64>,
+    signer: Option<Signer>,
+    /// The sinks, whose records are not removed.
+    followers: Followers,
+    /// The number of the last line that is durable.
+    durable: watch::Sender<u64>,
 }
 
 enum Out {
@@ -66,7 +74,10 @@ impl Log {
             let (current, last, repairs) = find_end(directory, known, now)?;
             (Out::File(current), last, repairs)
         };
+        let signer = config.signing_key.as_ref();
+        let signer = signer.map(|path| Signer::open(path, config.checkpoint, last.seq));
         let mut trail = Self {
+            signer: signer.transpose().map_err(io::Error::other)?,
             config: config.clone(),
             directory: directory.to_owned(),
             out,
@@ -76,6 +87,8 @@ impl Log {
             rotated: 0,
             removed: None,
             full_at: None,
+            followers: Followers::open(config, directory),
+            durable: watch::Sender::new(last.seq),
         };
         if !config.stdout {
             trail.rotated = rotated_size(directory)?;
@@ -98,7 +111,39 @@ impl Log {
             tracing::error!(%error, "the audit log cannot be continued in a new file");
         }
         self.make_room(entry)?;
-        self.write(entry)
+        self.write(entry)?;
+        self.checkpoint_if_due(entry.now);
+        Ok(())
+    }
+
+    /// Signs the lines that wait for it, if they have waited for long enough; false: nothing was written.
+    pub(super) fn checkpoint_if_due(&mut self, now: u64) -> bool {
+        let last = self.last.seq;
+        let signer = self.signer.as_ref();
+        signer.is_some_and(|signer| signer.is_due(last, now)) && self.checkpoint(now)
+    }
+
+    /// Signs the lines that wait for it; false: nothing was written. A failure is logged, and the next record tries again.
+    pub(super) fn checkpoint(&mut self, now: u64) -> bool {
+        let signer = self.signer.as_ref().filter(|signer| signer.is_behind());
+        let Some(entry) = signer.map(|signer| signer.entry(now)) else {
+            return false;
+        };
+        let written = self.write(&entry);
+        if let Err(error) = &written {
+            tracing::error!(%error, "a checkpoint of the audit log cannot be written");
+        }
+        written.is_ok()
+    }
+
+    /// The sinks.
+    pub(super) fn followers(&self) -> &Followers {
+        &self.followers
+    }
+
+    /// The number of the last line that is durable, each time it changes.
+    pub(super) fn durable_lines(&self) -> watch::Receiver<u64> {
+        self.durable.subscribe()
     }
 
     /// Bytes of all files, and how many they may have.
@@ -135,11 +180,19 @@ impl Log {
         let head = files::head_text(&self.last);
         self.head.write_all_at(head.as_bytes(), 0)?;
         self.synced = true;
+        self.durable.send_replace(self.last.seq);
         Ok(())
     }
 
     fn write(&mut self, entry: &Entry) -> io::Result<()> {
-        let line = self.last.next(entry);
+        let mut line = self.last.next(entry);
+        if let Some(signer) = self
+            .signer
+            .as_ref()
+            .filter(|_| entry.event == Event::Checkpoint)
+        {
+            line = signer.sign(&line);
+        }
         let written = ChainHash::after(self.last.seq + 1, line.as_bytes());
         let line = format!("{line}\n");
         step();
@@ -158,6 +211,9 @@ impl Log {
         }
         self.last = written;
         self.synced = false;
+        if let Some(signer) = &mut self.signer {
+            signer.written(entry.event, written.seq, entry.now);
+        }
         Ok(())
     }
 
@@ -193,15 +249,13 @@ impl Log {
                 self.write(&Entry::of_program(Event::Full, facts, entry.now))?;
             }
         }
-        match entry.event {
-            Event::Start | Event::End | Event::Reload | Event::ReloadFail | Event::ConfigChange => {
-                Ok(())
-            }
-            _ => Err(io::Error::new(
-                ErrorKind::StorageFull,
-                "audit.max_size is reached, and no file is older than audit.keep_for",
-            )),
+        if entry.event.is_of_process() {
+            return Ok(());
         }
+        Err(io::Error::new(
+            ErrorKind::StorageFull,
+            "audit.max_size is reached, and no file is older than audit.keep_for, or a sink has not taken it",
+        ))
     }
 
     /// The number of the first line of the file that is written, if it has one.
@@ -217,12 +271,14 @@ impl Log {
         let usage = Usage {
             bytes: self.size().0,
             now,
+            taken: self.followers.taken(self.config.refuse),
         };
         rotation::choose(&self.directory, &self.config, self.removed.as_ref(), usage)
     }
 
     /// Continues in a new file, whose first line names the file before and the records removed.
     fn rotate(&mut self, first: u64, now: u64) -> io::Result<()> {
+        self.checkpoint(now);
         self.sync()?;
         let name = files::rotated_name(first);
         let current = self.directory.join(files::CURRENT);

@@ -2,12 +2,14 @@
 //! or to standard output.
 //!
 //! Each line carries its number and the hash of the line before, so that [`verify()`] finds lines changed, removed or
-//! moved. [`mod@record`] defines the form of a line, [`log`] the files, [`rotation`] selects those to remove,
+//! moved, and [`checkpoint`]s sign the chain. [`mod@record`] defines the form of a line, [`log`] the files, [`rotation`] selects those to remove,
 //! [`writer`] is the thread that writes them; [`mod@queue`] and [`suppression`] keep refused requests from filling
 //! them. The callers supply the event and its fields; no secret may be among them.
 
+mod checkpoint;
 mod event;
 mod files;
+mod follow;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod health;
@@ -15,14 +17,18 @@ mod log;
 mod queue;
 mod record;
 mod rotation;
+mod signatures;
 mod suppression;
 mod verify;
 mod writer;
 
+pub use checkpoint::{KeyError, PublicKey, SigningKey};
 pub use event::Event;
+pub use follow::{Batch, Follower, Reader, Record};
 pub use health::{Health, Monitor};
 pub use record::{rfc3339, seconds as from_rfc3339};
-pub use verify::{LineRef, Removed, Report, VerifyError, verify, verify_files};
+pub use signatures::{Trust, verify_files_signed, verify_signed};
+pub use verify::{LineRef, Removed, Report, Signed, VerifyError, verify, verify_files};
 
 use crate::config;
 use crate::metrics::Metrics;
@@ -32,11 +38,11 @@ use record::Entry;
 use serde_json::Value;
 use std::io;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use suppression::Suppression;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// The actor of an event, for audit and history.
 #[derive(Debug, Clone)]
@@ -49,6 +55,12 @@ pub struct Actor {
     pub address: Option<IpAddr>,
     /// The request's id.
     pub request: String,
+}
+
+/// The name of this machine, which checkpoints and sinks have.
+pub fn machine_name() -> String {
+    let names = rustix::system::uname();
+    names.nodename().to_string_lossy().into_owned()
 }
 
 fn no_thread(source: &io::Error) -> io::Error {
@@ -74,6 +86,9 @@ struct Parts {
     monitor: Arc<Monitor>,
     /// Whether acts that cannot be recorded are refused.
     refuse: bool,
+    directory: PathBuf,
+    /// The number of the last line that is durable.
+    durable: watch::Receiver<u64>,
 }
 
 impl Audit {
@@ -87,7 +102,8 @@ impl Audit {
         let trail = Log::open(config, directory, now)?;
         let suppression = Suppression::new(config);
         let (queue, orders) = queue();
-        let monitor = Arc::<Monitor>::default();
+        let monitor = Arc::new(Monitor::new(trail.followers().clone()));
+        let durable = trail.durable_lines();
         let output = writer::Output::new(trail, Arc::clone(&metrics), Arc::clone(&monitor));
         let thread = thread::Builder::new()
             .name("audit".to_owned())
@@ -99,6 +115,8 @@ impl Audit {
             metrics,
             monitor,
             refuse: config.refuse,
+            directory: directory.to_owned(),
+            durable,
         })))
     }
 
@@ -137,6 +155,9 @@ impl Audit {
         entry: Entry,
         wait: fn(oneshot::Sender<bool>) -> Wait,
     ) -> Result<(), Unavailable> {
+        if self.0.refuse && self.0.monitor.sinks_lag() && !entry.event.is_of_process() {
+            return Err(Unavailable);
+        }
         let (done, waiting) = oneshot::channel();
         self.order(entry, wait(done));
         if waiting.await.unwrap_or(false) || !self.0.refuse {
@@ -158,8 +179,24 @@ impl Audit {
 
     /// Whether records may be lost, and acts that are not recorded must not happen.
     pub fn refuses(&self) -> bool {
-        let health = self.0.monitor.health();
-        self.0.refuse && matches!(health, Health::Full | Health::Failing)
+        let monitor = &self.0.monitor;
+        let lost = matches!(monitor.health(), Health::Full | Health::Failing);
+        self.0.refuse && (lost || monitor.sinks_lag())
+    }
+
+    /// The positions of the sinks, in the order of the config.
+    pub fn followers(&self) -> &[Arc<Follower>] {
+        self.0.monitor.followers()
+    }
+
+    /// Reads the log after the position of a sink.
+    pub fn reader(&self, follower: &Follower) -> Reader {
+        Reader::new(&self.0.directory, follower)
+    }
+
+    /// The number of the last line that is on disk; closed when the log is.
+    pub fn durable_lines(&self) -> watch::Receiver<u64> {
+        self.0.durable.clone()
     }
 
     /// The log's health; the monitor outlives the log.

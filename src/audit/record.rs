@@ -50,6 +50,15 @@ pub(super) struct Read {
     /// The time of the last one.
     #[serde(default)]
     pub(super) removed_until: String,
+    /// [`Event::Checkpoint`]: the number of the first line that it vouches for.
+    #[serde(default)]
+    pub(super) from: u64,
+    /// The name of the key.
+    #[serde(default)]
+    pub(super) key: String,
+    /// The name of the gateway.
+    #[serde(default)]
+    pub(super) gateway: String,
 }
 
 impl Entry {

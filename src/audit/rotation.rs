@@ -75,15 +75,17 @@ pub(super) struct Usage {
     pub bytes: u64,
     /// Seconds since 1970.
     pub now: u64,
+    /// The number of the last record that every sink has taken.
+    pub taken: u64,
 }
 
 /// Chooses the files to be removed now: those beyond `keep` and, while the log is nearly full, others; never one
-/// with a record younger than `keep_for`, or whose end cannot be read.
+/// with a record younger than `keep_for` or not taken by a sink, or whose end cannot be read.
 pub(super) fn choose(
     directory: &Path,
     limits: &config::Audit,
     before: Option<&Removed>,
-    Usage { bytes, now }: Usage,
+    Usage { bytes, now, taken }: Usage,
 ) -> io::Result<Removal> {
     let all = files::rotated(directory)?;
     let mut removal = Removal {
@@ -106,6 +108,9 @@ pub(super) fn choose(
         let Some(old) = Old::read(*first, path)? else {
             break;
         };
+        if old.last > taken {
+            break;
+        }
         (left, size) = (left - 1, size.saturating_sub(fs::metadata(path)?.len()));
         removal.account = Some(old.added_to(removal.account));
         removal.paths.push(path.clone());

@@ -1,8 +1,10 @@
 //! Whether the log is as it was written: every line there, in its place, unchanged.
 //!
 //! Reads only, so it may run beside the gateway. It detects accidental damage, and tampering that does not also rewrite
-//! `audit.head` and all lines after the change; against other tampering, keep the log on another machine.
+//! `audit.head` and all lines after the change. With the public key of the gateway it also detects that, as far as
+//! checkpoints reach; lines cut off at the end only a copy on another machine shows.
 
+use super::checkpoint::Seal;
 use super::record::{ChainHash, Read, unhex};
 use super::{Event, files, rotation};
 use std::fmt;
@@ -20,6 +22,23 @@ pub struct Report {
     pub repairs: Vec<LineRef>,
     /// The records before the first line that rotation has removed.
     pub removed: Option<Removed>,
+    /// What the signatures vouch for; `None`: they were not verified.
+    pub signed: Option<Signed>,
+}
+
+/// The checkpoints of a log, all of them valid.
+#[derive(Debug, Default)]
+pub struct Signed {
+    /// How many there are.
+    pub checkpoints: u64,
+    /// The number of the last one.
+    pub last: u64,
+    /// When that was written.
+    pub time: String,
+    /// The machine that wrote it.
+    pub gateway: String,
+    /// The lines after it, which the next one will sign.
+    pub waiting: u64,
 }
 
 /// Records that rotation has removed.
@@ -92,6 +111,49 @@ pub enum VerifyError {
         /// The last that is gone.
         to: u64,
     },
+    /// A checkpoint of another key.
+    #[error("{position}: this checkpoint is signed with another key, {key:?}")]
+    UnknownKey {
+        /// The line.
+        position: LineRef,
+        /// The name of the key.
+        key: String,
+    },
+    /// A checkpoint whose signature does not fit.
+    #[error(
+        "{0}: the signature of this checkpoint is not valid: lines up to it were changed, or it was moved"
+    )]
+    Signature(LineRef),
+    /// Lines that nothing vouches for.
+    #[error(
+        "{position}: the numbers {from} to {to} are not signed: they are older than the key, the gateway was killed before it \
+         signed them, or another program has written them; compare them with a copy (--seen), or accept them \
+         (--accept {from}-{to})"
+    )]
+    Unsigned {
+        /// The first of them.
+        position: LineRef,
+        /// Its number.
+        from: u64,
+        /// The number of the last one.
+        to: u64,
+    },
+    /// A line is not as it was received elsewhere.
+    #[error("{position}: this line is not as it was received elsewhere, see {seen}")]
+    Differs {
+        /// The line.
+        position: LineRef,
+        /// The line that was received.
+        seen: LineRef,
+    },
+    /// A line that was received elsewhere is not in the log.
+    #[error("{seen}: number {seq} was received elsewhere, and is missing at the end of the log")]
+    Cut {
+        /// The line that was received.
+        seen: LineRef,
+        /// Its number.
+        seq: u64,
+    },
     /// Lines missing at the end could not be detected.
     #[error("{}: missing or damaged, so it is unknown whether lines are missing at the end", .0.display())]
     Head(PathBuf),
@@ -99,6 +161,10 @@ pub enum VerifyError {
 
 /// Verifies the whole log of a data directory, with its beginning and its end.
 pub fn verify(directory: &Path) -> Result<Report, VerifyError> {
+    whole(directory).map(|(_, report)| report)
+}
+
+pub(super) fn whole(directory: &Path) -> Result<(Vec<Line>, Report), VerifyError> {
     let unreadable = |source| VerifyError::Unreadable {
         file: directory.to_owned(),
         source,
@@ -116,8 +182,8 @@ pub fn verify(directory: &Path) -> Result<Report, VerifyError> {
     let mut report = chain(&lines, Some(head))?;
     report.removed = begins(&lines)?;
     match lines.last() {
-        Some(last) if last.link.seq >= head.seq => Ok(report),
-        None if head.seq == 0 => Ok(report),
+        Some(last) if last.link.seq >= head.seq => Ok((lines, report)),
+        None if head.seq == 0 => Ok((lines, report)),
         last => Err(VerifyError::End {
             position: last.map_or_else(|| first_of(directory), |last| last.position.clone()),
             from: last.map_or(0, |last| last.link.seq) + 1,
@@ -128,23 +194,29 @@ pub fn verify(directory: &Path) -> Result<Report, VerifyError> {
 
 /// Verifies some files of a log, oldest first, by themselves: lines before and after them are not checked.
 pub fn verify_files(paths: &[PathBuf]) -> Result<Report, VerifyError> {
+    part(paths).map(|(_, report)| report)
+}
+
+pub(super) fn part(paths: &[PathBuf]) -> Result<(Vec<Line>, Report), VerifyError> {
     let lines = lines(paths)?;
     let mut report = chain(&lines, None)?;
     report.removed = begins(&lines).unwrap_or_default();
-    Ok(report)
+    Ok((lines, report))
 }
 
 /// The parts of a line that are kept.
-struct Line {
-    position: LineRef,
-    link: ChainHash,
+pub(super) struct Line {
+    pub(super) position: LineRef,
+    pub(super) link: ChainHash,
     prev: [u8; 32],
     repair: bool,
+    /// The signature of a checkpoint.
+    pub(super) seal: Option<Box<Seal>>,
     /// The records that rotation had removed when it began this file.
     removed: Option<Box<rotation::Removed>>,
 }
 
-fn lines(paths: &[PathBuf]) -> Result<Vec<Line>, VerifyError> {
+pub(super) fn lines(paths: &[PathBuf]) -> Result<Vec<Line>, VerifyError> {
     // All are opened first: the gateway may give them other names meanwhile.
     let open = |path: &PathBuf| {
         let file = File::open(path).map_err(|source| VerifyError::Unreadable {
@@ -189,6 +261,7 @@ fn line(position: LineRef, bytes: &[u8]) -> Result<Line, VerifyError> {
         link: ChainHash::after(read.seq, bytes),
         prev,
         repair: read.event == Event::Repaired.name(),
+        seal: (read.event == Event::Checkpoint.name()).then(|| Box::new(Seal::of(&read, bytes))),
         removed: (read.event == Event::Rotated.name())
             .then(|| rotation::Removed::of(&read).map(Box::new))
             .flatten(),

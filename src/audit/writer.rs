@@ -27,6 +27,7 @@ pub(super) fn run(output: Output, suppression: Suppression, orders: &Orders) {
     let mut writer = Writer {
         suppression,
         output,
+        now: 0,
     };
     loop {
         match orders.next(writer.output.unsynced.map(|_| IDLE)) {
@@ -38,6 +39,7 @@ pub(super) fn run(output: Output, suppression: Suppression, orders: &Orders) {
             Err(RecvTimeoutError::Disconnected) => {
                 writer.count_dropped(orders);
                 writer.flush();
+                writer.checkpoint();
                 writer.output.sync();
                 return;
             }
@@ -48,6 +50,8 @@ pub(super) fn run(output: Output, suppression: Suppression, orders: &Orders) {
 struct Writer {
     suppression: Suppression,
     output: Output,
+    /// The time of the last order, seconds since 1970.
+    now: u64,
 }
 
 /// The log, and the observers of its health.
@@ -78,19 +82,24 @@ impl Writer {
             let (entry, wait) = match order {
                 Order::Record(entry, wait) => (entry, wait),
                 Order::Tick(time) => {
-                    let Self {
-                        suppression,
-                        output,
-                    } = self;
-                    suppression.tick(time, &mut |entry| output.append(entry));
+                    let output = &mut self.output;
+                    self.suppression
+                        .tick(time, &mut |entry| output.append(entry));
+                    output.tick(time);
+                    self.now = time;
                     continue;
                 }
             };
             now = entry.now;
-            if entry.event == Event::End {
+            self.now = now;
+            let last = entry.event == Event::End;
+            if last {
                 self.flush();
             }
             let done = self.record(entry, &wait);
+            if last {
+                self.checkpoint();
+            }
             match wait {
                 Wait::Nothing => {}
                 Wait::Written(waiting) => drop(waiting.send(done)),
@@ -120,12 +129,20 @@ impl Writer {
         let Self {
             suppression,
             output,
+            ..
         } = self;
         // A count is no record yet: while the log fails, no act may go on for being counted.
         if output.is_failing() && !matches!(wait, Wait::Nothing) {
             return output.append(&entry);
         }
         suppression.pass(entry, &mut |entry| output.append(entry))
+    }
+
+    /// Signs what is not signed yet.
+    fn checkpoint(&mut self) {
+        if self.output.trail.checkpoint(self.now) {
+            self.output.unsynced.get_or_insert(self.now);
+        }
     }
 
     /// Writes all counts.
@@ -147,6 +164,13 @@ impl Output {
         let done = self.check_written(result, Some(entry.event));
         self.observe(done);
         done
+    }
+
+    /// Signs what has waited for it.
+    fn tick(&mut self, now: u64) {
+        if self.trail.checkpoint_if_due(now) {
+            self.unsynced.get_or_insert(now);
+        }
     }
 
     fn sync(&mut self) -> bool {

@@ -18,6 +18,7 @@ mod totp;
 
 use crate::config::Config;
 use crate::server;
+use audit::Trusted;
 use check_flows::CheckFlows;
 use clap::{Parser, Subcommand};
 use control::{SessionCommand, TokenCommand};
@@ -180,19 +181,30 @@ enum Command {
 
 #[derive(Subcommand)]
 enum AuditCommand {
+    /// Make the key that signs the audit log, or print its public key
+    ///
+    /// Makes the file that `[audit] signing_key` names, unless it is there, and prints the public key. Give that to those
+    /// who verify the log: only from outside of this machine it proves anything. The gateway signs from its next start on.
+    #[command(after_help = "Example:\n  flowgate audit key > audit.pub")]
+    Key,
     /// Say whether every line of the audit log is there, in its place and unchanged
     ///
     /// Prints `N lines, chain intact`, or the first line that was changed, moved, truncated or is missing, with its
     /// file, and ends with 1. Without FILE it reads the whole log in `[storage] directory`, and also notices what is
     /// missing at its beginning and end; it reports from when to when rotation has removed records. It only reads, so
     /// the gateway may run or not.
+    ///
+    /// With --key every line must be signed by a checkpoint of this key, but for the last hundred at most, which wait for
+    /// theirs. What was cut off after the last checkpoint only a copy elsewhere shows: name it with --seen.
     #[command(
-        after_help = "Examples:\n  flowgate audit verify\n  flowgate audit verify archive/audit.log.0000000001 archive/audit.log.0000051234"
+        after_help = "Examples:\n  flowgate audit verify\n  flowgate audit verify --key ed25519:o2WfMDNvKNHhqcbOKZNQfbSxV1Q3NbgAIW2LyAvo4hE\n  flowgate audit verify archive/audit.log.0000000001 archive/audit.log.0000051234"
     )]
     Verify {
         /// Files of one log, oldest first; otherwise all that the configuration names
         #[arg(value_name = "FILE")]
         files: Vec<PathBuf>,
+        #[command(flatten)]
+        trust: Trusted,
     },
 }
 
@@ -208,8 +220,9 @@ pub fn main() -> ExitCode {
         }
         Command::HashPassword => hash_password(),
         Command::Totp { user } => totp::print(&user),
-        Command::Audit(AuditCommand::Verify { files }) => {
-            with(config, |config| audit::check(config, &files))
+        Command::Audit(AuditCommand::Key) => with(config, audit::key),
+        Command::Audit(AuditCommand::Verify { files, trust }) => {
+            with(config, |config| audit::check(config, &files, trust))
         }
         Command::History { rev } => with(config, |config| history::show(config, rev.as_deref())),
         Command::Promote(arguments) => promote::run(&arguments),

@@ -2,11 +2,12 @@
 
 use super::error::SpannedError;
 use super::setting::{Source, number};
-use super::{Audit, raw};
+use super::{Audit, audit_sink, raw};
 use std::time::Duration;
 use toml::Spanned;
 
 const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
 
 pub(super) fn audit(raw: raw::Audit, source: &Source<'_>) -> Result<Audit, SpannedError> {
@@ -34,13 +35,26 @@ pub(super) fn audit(raw: raw::Audit, source: &Source<'_>) -> Result<Audit, Spann
         let sentence = "audit.max_size must be at least twice audit.rotate_size, so that a full file can be followed by another";
         return Err(SpannedError::rule(span, sentence));
     }
+    let stdout = stdout.transpose()?.unwrap_or(false);
+    if let Some(sink) = raw.sink.first().filter(|_| stdout) {
+        let sentence =
+            "sinks read the file of the audit log, and audit.to = \"stdout\" writes none";
+        return Err(SpannedError::rule(sink.span(), sentence));
+    }
     Ok(Audit {
-        stdout: stdout.transpose()?.unwrap_or(false),
+        stdout,
         rotate_size,
         rotate_age: source.duration(raw.rotate_age, 7 * DAY, SECOND..=365 * DAY)?,
         keep,
         keep_for: source.duration(raw.keep_for, 90 * DAY, SECOND..=3650 * DAY)?,
         max_size,
         refuse: refuse.transpose()?.unwrap_or(true),
+        signing_key: raw
+            .signing_key
+            .as_ref()
+            .map(|entry| source.path(entry))
+            .transpose()?,
+        checkpoint: source.duration(raw.checkpoint, MINUTE, SECOND..=60 * MINUTE)?,
+        sinks: audit_sink::sinks(raw.sink, source)?,
     })
 }

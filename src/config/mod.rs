@@ -9,6 +9,7 @@
 mod admin_route;
 mod approval;
 mod audit;
+mod audit_sink;
 mod comms;
 mod engine;
 mod error;
@@ -33,6 +34,7 @@ mod upstream;
 mod users;
 
 pub use approval::Approval;
+pub use audit_sink::{AuditSink, SinkKind};
 pub use comms::Origin;
 pub use engine::{ContextFiles, ContextStore, NodeHost};
 pub use error::{Diagnostic, Error, Problem};
@@ -632,6 +634,12 @@ pub struct Audit {
     pub max_size: u64,
     /// Whether acts that cannot be recorded are refused.
     pub refuse: bool,
+    /// The private key that signs checkpoints; `None`: there are none.
+    pub signing_key: Option<PathBuf>,
+    /// The longest time from a record to the checkpoint that signs it.
+    pub checkpoint: Duration,
+    /// Where the records are sent beside the file.
+    pub sinks: Vec<AuditSink>,
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub use hosts::{ServedHosts, machine_name, of_operations};
 pub use quotas::Shares;
 pub use rate_limits::{Counted, LimitState, RateLimits};
 
-use crate::audit::{Actor, Audit, Event};
+use crate::audit::{Actor, Audit, Event, KeyError, SigningKey};
 use crate::auth::{self, Auth, AuthMethod, Caller, Permissions};
 use crate::comms::{Comms, Topics};
 use crate::config::{self, Config};
@@ -23,6 +23,7 @@ use crate::deployment::{self, StartContext};
 #[cfg(feature = "engine")]
 use crate::editor::{self, Editor};
 use crate::metrics::Metrics;
+use crate::sinks;
 use crate::store::{self, Store};
 use crate::upstream;
 use crypto::Secret;
@@ -99,6 +100,12 @@ pub enum Error {
     /// The audit log cannot be written.
     #[error("the audit log cannot be written: {0}; see [audit] in gateway.toml")]
     Audit(#[source] std::io::Error),
+    /// The key of the audit log cannot be read.
+    #[error("audit.signing_key: {0}")]
+    SigningKey(#[from] KeyError),
+    /// A sink of the audit log cannot be opened.
+    #[error(transparent)]
+    Sink(#[from] sinks::Error),
     /// Users or sessions cannot be read.
     #[error("users and sessions: {0}")]
     Auth(#[from] auth::OpenError),
@@ -133,6 +140,7 @@ impl Gateway {
         let now = clock().as_secs();
         let store = Store::open(&config.storage)?;
         let audit = open_audit(&config, &metrics, now).await?;
+        sinks::start(&config.audit.sinks, &audit, &metrics, clock)?;
         let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
         let runtimes = backend::runtimes(&config, &metrics)?;
         let topics = open_topics(&runtimes, config.comms.backlog);
@@ -256,6 +264,7 @@ impl Gateway {
             .audit
             .durable(Event::End, &program, now, json!({}))
             .await;
+        sinks::finish(&self.audit).await;
     }
 
     /// A fresh id for a request: 16 hexadecimal digits, no two of one gateway equal.
@@ -308,8 +317,15 @@ fn open_topics(runtimes: &[(config::Mount, Runtime)], backlog: usize) -> Arc<Top
     Topics::new(runtimes.find_map(|(_, runtime)| runtime.listen(limits)))
 }
 
+/// Whether the key that signs the audit log can be read, if there is one.
+pub fn check_signing_key(config: &Config) -> Result<(), KeyError> {
+    let path = config.audit.signing_key.as_deref();
+    path.map_or(Ok(()), |path| SigningKey::read(path).map(drop))
+}
+
 /// Opens the audit log and writes down that the gateway starts.
 async fn open_audit(config: &Config, metrics: &Arc<Metrics>, now: u64) -> Result<Audit, Error> {
+    check_signing_key(config)?;
     let directory = &config.storage.directory;
     let audit = Audit::open(&config.audit, directory, Arc::clone(metrics), now);
     let audit = audit.map_err(Error::Audit)?;

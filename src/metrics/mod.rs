@@ -6,6 +6,7 @@
 //! long as the flows.
 //! Knows nothing of what it counts.
 
+mod audit_sink;
 mod comms;
 #[cfg(feature = "engine")]
 mod engine;
@@ -17,6 +18,7 @@ mod load;
 mod register;
 mod upstream;
 
+pub use audit_sink::AuditSink;
 pub use comms::{Comms, OpenChannel};
 pub use labels::{
     CommsEnd, Deployed, Handshake, Login, Phase, PolicyRule, Refused, RouteClass, Stopped, Target,
@@ -279,6 +281,11 @@ impl Metrics {
     /// The metrics of editors' channels.
     pub fn comms(&self) -> &Comms {
         &self.comms
+    }
+
+    /// The metrics of the audit sink of this name, registered at the first call.
+    pub fn audit_sink(&self, name: &str) -> AuditSink {
+        AuditSink::register(&self.recorder, name)
     }
 
     /// The metrics of the upstream of this name, registered at the first call.

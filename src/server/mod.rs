@@ -41,6 +41,7 @@ use crate::config::Config;
 use crate::gateway::{self, Gateway};
 use crate::http::unix_time;
 use crate::metrics::Metrics;
+use crate::sinks;
 use control::Control;
 use crypto::Secret;
 use limits::conn_limit::ConnLimit;
@@ -123,6 +124,8 @@ pub struct Addresses {
 pub fn check(config: &Config) -> Result<(), Error> {
     #[cfg(feature = "engine")]
     gateway::open_editor(config).map_err(gateway::Error::from)?;
+    gateway::check_signing_key(config).map_err(gateway::Error::from)?;
+    sinks::check(&config.audit.sinks).map_err(gateway::Error::from)?;
     Ok(tls::check(&config.tls)?)
 }
 

@@ -245,7 +245,7 @@ impl Operations {
         let safe = backends
             .iter()
             .any(|backend| backend.deployments.state() == "safe");
-        let audit = self.audit.get().and_then(|audit| audit.health().problem());
+        let audit = self.audit.get().and_then(|audit| audit.problem());
         let (status, word) = match self.stage() {
             Stage::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
             Stage::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),

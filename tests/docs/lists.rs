@@ -51,7 +51,7 @@ fn the_table_of_metrics_has_all_with_their_labels() {
 }
 
 /// Labels whose values the operator, the flows or the version decide.
-const OPEN_LABELS: [&str; 2] = ["upstream", "version"];
+const OPEN_LABELS: [&str; 3] = ["sink", "upstream", "version"];
 
 #[test]
 fn the_table_of_label_values_has_those_of_every_label() {
@@ -126,7 +126,11 @@ fn all_combinations() -> Arc<Metrics> {
 /// Every metric's name and its labels' names, in their order.
 fn series() -> BTreeSet<Vec<String>> {
     let metrics = all_combinations();
-    let _ = (metrics.node_type("change"), metrics.node_host());
+    let _ = (
+        metrics.node_type("change"),
+        metrics.node_host(),
+        metrics.audit_sink("siem"),
+    );
     let flows = vec![FlowLoad::new("t".into())];
     metrics.load().flows.store(Arc::new(flows));
     let page = metrics.render();

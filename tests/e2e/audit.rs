@@ -185,6 +185,68 @@ async fn verify_finds_a_line_that_was_changed_after_the_program_ended() {
 }
 
 #[tokio::test]
+async fn a_log_that_was_rewritten_whole_while_the_gateway_was_stopped_is_found_with_the_public_key()
+{
+    let directory = tempfile::tempdir().unwrap();
+    let lines = "[audit]\nsigning_key = \"keys/audit.key\"";
+    fs::write(directory.path().join("gateway.toml"), config_text(lines)).unwrap();
+    let key = || {
+        let output = program(directory.path(), &["audit", "key"]);
+        let output = { output }
+            .stdout(std::process::Stdio::piped())
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let public = key();
+    assert_eq!(
+        (public.len(), key()),
+        (51, public.clone()),
+        "it is made once"
+    );
+    let run = async || {
+        let process = Process::start(lines, directory.path());
+        process.sign_in("admin").await;
+        process.signal("TERM");
+        process.end();
+    };
+    run().await;
+    run().await;
+    let (code, output) = verify(directory.path(), &["--key", &public]);
+    assert_eq!(code, 0, "{output}");
+    assert!(
+        output.starts_with("8 lines, chain intact\n2 checkpoints, the last at line 8 of "),
+        "{output}"
+    );
+
+    // As if the second run had never been: an attacker invents another one, and the gateway continues.
+    let log = directory.path().join("data/audit.log");
+    let whole = fs::read_to_string(&log).unwrap();
+    let kept: Vec<&str> = whole.lines().take(5).collect();
+    fs::write(&log, kept.join("\n") + "\n").unwrap();
+    fs::remove_file(directory.path().join("data/audit.head")).unwrap();
+    run().await;
+    let (code, output) = verify(directory.path(), &[]);
+    assert_eq!(code, 0, "the chain alone does not show it: {output}");
+    let (code, output) = verify(directory.path(), &["--key", &public]);
+    assert!(
+        code == 1 && output.contains("audit.log:5: the numbers 5 to 5 are not signed"),
+        "{output}"
+    );
+
+    fs::write(directory.path().join("received"), &whole).unwrap();
+    let seen = ["--key", &public, "--seen", "received"];
+    let (code, output) = verify(directory.path(), &seen);
+    assert!(
+        code == 1
+            && output.contains(
+                "audit.log:6: this line is not as it was received elsewhere, see received:6"
+            ),
+        "{output}"
+    );
+}
+
+#[tokio::test]
 async fn a_chain_survives_kill_9_and_a_torn_last_line() {
     let directory = tempfile::tempdir().unwrap();
     let process = Process::start("", directory.path());

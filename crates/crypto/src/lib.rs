@@ -56,6 +56,15 @@ pub fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
     out
 }
 
+/// HMAC-SHA-256 (RFC 2104, FIPS 180-4).
+pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
+    use aws_lc_rs::hmac;
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message);
+    let mut out = [0; 32];
+    out.copy_from_slice(tag.as_ref());
+    out
+}
+
 /// Bytes as lower-case hexadecimal text.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -126,6 +135,14 @@ mod tests {
         ] {
             assert_eq!(unhex::<3>(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn hmac_sha256_matches_rfc_4231_test_case_2() {
+        assert_eq!(
+            hex(&hmac_sha256(b"Jefe", b"what do ya want for nothing?")),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
     }
 
     #[test]

@@ -441,7 +441,8 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::ProposalRebase
         | Event::ProposalWithdraw
         | Event::ProposalExpire
-        | Event::Full => Class::Always,
+        | Event::Full
+        | Event::Checkpoint => Class::Always,
     }
 }
 

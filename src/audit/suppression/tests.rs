@@ -17,6 +17,9 @@ fn limits() -> config::Audit {
         keep_for: Duration::from_hours(24 * 90),
         max_size: 1 << 30,
         refuse: true,
+        signing_key: None,
+        checkpoint: Duration::from_mins(1),
+        sinks: Vec::new(),
     }
 }
 
