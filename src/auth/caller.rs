@@ -71,6 +71,7 @@ impl fmt::Display for AuthMethod {
             Self::Anonymous => Ok(()),
             Self::Token(session) if session.is_page() => f.write_str("page"),
             Self::Token(session) if session.is_basic() => f.write_str("basic"),
+            Self::Token(session) if session.is_jwt() => f.write_str("jwt"),
             Self::Token(_) => f.write_str("token"),
             Self::Certificate(certificate) => write!(f, "certificate {}", certificate.fingerprint),
         }

@@ -8,13 +8,16 @@ mod bad_tokens;
 mod basic;
 mod caller;
 mod error;
+mod federated;
 mod glob;
 mod hashing;
+mod jwt;
 mod known_addresses;
 mod label;
 mod pair;
 mod password;
 mod permission;
+mod provider_client;
 mod queue;
 mod registry;
 mod session;
@@ -31,11 +34,14 @@ mod wakers;
 pub use auth_watch::{AuthWatch, Grant, Lapsed};
 pub use caller::{AuthMethod, Caller, Certificate};
 pub use error::{CreateTokenError, OpenError, RevokeError, SignInError};
+pub use federated::{Federated, FederatedPermissions};
 pub use glob::glob;
+pub use jwt::{InvalidJwt, VerifiedJwt};
 pub use password::{HashError, hash_password};
 pub use permission::{FLOWS_READ, FLOWS_WRITE, Permissions, Shown, covers};
+pub use provider_client::{ProviderOutcome, ProviderRequest, ProviderResponse, SendToProvider};
 pub use registry::Registry;
-pub use session::{BASIC, PAGE, Session, TOKEN_LENGTH};
+pub use session::{BASIC, JWT, PAGE, Session, TOKEN_LENGTH};
 pub use session_admin::{NEVER, NewToken, SessionInfo, SessionSelector, session_id};
 pub use totp::{NewTotp, new_totp};
 
@@ -44,13 +50,14 @@ use crate::store::{self, Store};
 use bad_tokens::BadTokens;
 use crypto::{Secret, random, sha256};
 use hashing::Hashing;
+use jwt::Issuers;
 use known_addresses::KnownPrefixes;
 use session::Key;
 use smol_str::SmolStr;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use throttle::Throttle;
 use tokio::sync::Notify;
@@ -106,6 +113,10 @@ struct Parts {
     /// Notified when a sign-in is decided, and when the limits change.
     decided: Notify,
     hashing: Hashing,
+    /// The issuers of JWTs.
+    jwt: Issuers,
+    /// Sends requests to identity providers.
+    send_to_provider: OnceLock<SendToProvider>,
     store: Store,
     /// Held while a service token is made.
     creating: tokio::sync::Mutex<()>,
@@ -145,7 +156,7 @@ impl Auth {
         throttle.remember(&failures, &known, now);
 
         let registry = Registry::new(Users::new(config, generated.as_ref()), now);
-        restore(&registry, &store, now).await?;
+        let revoked = restore(&registry, &store, now).await?;
         let auth = Self(Arc::new(Parts {
             registry,
             known_prefixes: throttle.known_prefixes(),
@@ -155,6 +166,8 @@ impl Auth {
             guessing: AtomicU64::new(0),
             decided: Notify::new(),
             hashing: Hashing::new(hashing),
+            jwt: Issuers::new(&config.jwt, revoked),
+            send_to_provider: OnceLock::new(),
             store,
             creating: tokio::sync::Mutex::default(),
             owed: Mutex::default(),
@@ -165,7 +178,13 @@ impl Auth {
         Ok((auth, password))
     }
 
-    /// Replaces users, lifetimes and throttle; sessions of users who are gone or have another password are revoked for
+    /// Sets the client that sends requests to identity providers; without it their keys are never fetched.
+    pub fn reach_providers(&self, send: SendToProvider) {
+        // Another one cannot come later: there is one gateway.
+        let _ = self.0.send_to_provider.set(send);
+    }
+
+    /// Replaces users, lifetimes, issuers of JWTs and throttle; sessions of users who are gone or have another password are revoked for
     /// good.
     ///
     /// Tokens handed out before keep the absolute lifetime they were given; the idle one counts as it is now. No admin
@@ -178,6 +197,7 @@ impl Auth {
                 "there are no users now, so no client can sign in; a restart makes an admin"
             );
         }
+        self.reload_jwt(&config.jwt);
         let ended = self.0.registry.reload(users);
         self.throttle().limit(config.throttle.clone());
         self.bad_tokens().limit(&config.throttle);
@@ -217,7 +237,7 @@ impl Auth {
     }
 
     fn find(&self, token: &str, now: u64) -> Option<Caller> {
-        if token.len() != TOKEN_LENGTH {
+        if token.len() != TOKEN_LENGTH && !jwt::is_possible(token) {
             return None;
         }
         self.0.registry.identify(&sha256(token.as_bytes()), now)
@@ -287,8 +307,11 @@ impl Auth {
     }
 
     async fn end_key(&self, key: Key) -> Result<(), store::Error> {
-        // Owed before it is removed: a concurrent call that does not find the session waits for the store as well.
-        if self.0.registry.sessions().find(&key).is_some() {
+        if let Some(session) = self.0.registry.sessions().find(&key) {
+            if session.is_jwt() {
+                return self.revoke_jwt(&session).await;
+            }
+            // Owed before it is removed: a concurrent call that does not find the session waits for the store as well.
             self.owed().insert(key);
         }
         self.0.registry.sessions().end_one(&key);
@@ -299,6 +322,7 @@ impl Auth {
     pub async fn sweep(&self, now: u64) -> Result<usize, store::Error> {
         self.tick(now);
         let count = self.owed().len();
+        self.owed().extend(self.sweep_jwt(now));
         self.throttle().sweep(now);
         self.bad_tokens().sweep(now);
         self.forget(None).await?;
@@ -363,11 +387,20 @@ impl Auth {
 }
 
 /// Reads the sessions of the store, oldest first. Those from before sessions were bound to passwords are bound now to
-/// the ones that their users have.
-async fn restore(registry: &Registry, store: &Store, now: u64) -> Result<(), store::Error> {
+/// the ones that their users have. Gives the revoked JWTs and when they expire.
+async fn restore(
+    registry: &Registry,
+    store: &Store,
+    now: u64,
+) -> Result<HashMap<Key, u64>, store::Error> {
     let users = registry.users();
     let mut bound = Vec::new();
+    let mut revoked = HashMap::new();
     for mut row in store.sessions().await? {
+        if row.client == session::REVOKED_JWT {
+            revoked.insert(row.token, row.expires);
+            continue;
+        }
         if row.password.is_none() && row.client != session::SERVICE_TOKEN {
             row.password = users.find(&row.user).and_then(|user| user.record);
             bound.extend(row.password.map(|record| (row.token, record)));
@@ -377,7 +410,7 @@ async fn restore(registry: &Registry, store: &Store, now: u64) -> Result<(), sto
     if !bound.is_empty() {
         store.bind_sessions(bound).await?;
     }
-    Ok(())
+    Ok(revoked)
 }
 
 #[cfg(test)]

@@ -230,6 +230,9 @@ impl Registry {
 
 /// The permissions of a session; `None`: its user is gone, or the password is not the one of the sign-in.
 fn permissions(users: &Users, session: &Session) -> Option<Permissions> {
+    if let Some(federated) = &session.federated {
+        return Some(federated.permissions().everywhere());
+    }
     if session.is_service_token() {
         return Some(Permissions::of(Arc::clone(&session.scope)));
     }

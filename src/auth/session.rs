@@ -2,6 +2,7 @@
 //!
 //! Handles tokens and lifetimes. Never keeps a token, and uses neither users' permissions nor the store.
 
+use super::federated::Federated;
 use super::sync_shim::{AtomicBool, AtomicU64, DashMap};
 use super::wakers::Wakers;
 use crate::config::{Networks, RateLimit};
@@ -27,6 +28,12 @@ pub const PAGE: &str = "page";
 
 /// The client of the session that a password of Basic authentication stands for; no other client can sign in with it.
 pub const BASIC: &str = "basic";
+
+/// The client of a session whose token is a JWT of an issuer; no other client can sign in with it.
+pub const JWT: &str = "jwt";
+
+/// The client of the row of a JWT that was revoked; no session has it.
+pub(super) const REVOKED_JWT: &str = "revoked-jwt";
 
 /// Characters of a token: 32 bytes as base64 without padding. A text of another length needs no look-up.
 pub const TOKEN_LENGTH: usize = 43;
@@ -88,6 +95,8 @@ pub struct Session {
     pub scope: Arc<[SmolStr]>,
     /// The networks that its requests must come from, of a service token; `None`: all.
     pub networks: Option<Networks>,
+    /// The part of an identity provider; `None`: it has none.
+    pub federated: Option<Arc<Federated>>,
     /// The limit of its requests, of a service token; `None`: none.
     pub rate_limit: Option<RateLimit>,
     /// When it was handed out, seconds since 1970.
@@ -119,6 +128,7 @@ impl Session {
             agent: row.agent.as_str().into(),
             scope: row.scope.iter().map(SmolStr::new).collect(),
             networks: row.networks.as_deref().map(Networks::stored),
+            federated: None,
             rate_limit: row.rate_limit.as_deref().and_then(RateLimit::parse),
             created: row.created,
             expires: row.expires,
@@ -128,6 +138,21 @@ impl Session {
             order: AtomicU64::new(0),
             idle_since: now,
             last_used: AtomicU64::new(0),
+        }
+    }
+
+    /// The same with an identity provider's part, networks and limit of requests.
+    pub(super) fn federated(
+        self,
+        federated: Federated,
+        networks: Option<&Networks>,
+        rate_limit: Option<RateLimit>,
+    ) -> Self {
+        Self {
+            federated: Some(Arc::new(federated)),
+            networks: networks.cloned(),
+            rate_limit,
+            ..self
         }
     }
 
@@ -157,6 +182,11 @@ impl Session {
         self.client == BASIC
     }
 
+    /// Whether its token is a JWT. It is in memory only.
+    pub fn is_jwt(&self) -> bool {
+        self.client == JWT
+    }
+
     /// Whether its absolute lifetime has passed, or the idle one since its last use.
     pub(super) fn is_over(&self, now: u64, idle: Option<Duration>) -> bool {
         self.first_end(idle) <= now
@@ -166,7 +196,7 @@ impl Session {
     pub(super) fn first_end(&self, idle: Option<Duration>) -> u64 {
         let rests_since = self.last_used().unwrap_or(self.idle_since);
         // A machine may rest for as long as it likes.
-        let idle = idle.filter(|_| !self.is_service_token());
+        let idle = idle.filter(|_| !self.is_service_token() && !self.is_jwt());
         let rests = idle.map(|idle| rests_since.saturating_add(idle.as_secs()));
         rests.map_or(self.expires, |rests| rests.min(self.expires))
     }

@@ -140,7 +140,10 @@ impl Auth {
         let (keys, ended): (Vec<Key>, Vec<_>) = all.filter(|(_, listed)| which.is(listed)).unzip();
         let sessions = self.0.registry.sessions();
         for key in &keys {
-            sessions.end_one(key);
+            match sessions.find(key).filter(|session| session.is_jwt()) {
+                Some(session) => self.revoke_jwt(&session).await?,
+                None => drop(sessions.end_one(key)),
+            }
         }
         self.forget(keys).await?;
         Ok(ended)

@@ -237,6 +237,7 @@ mod tests {
             anonymous: Some(vec!["flows.read".into()]),
             sign_in_page: false,
             sessions_per_user: 100,
+            jwt: Vec::new(),
             throttle: config::Throttle {
                 per_user_and_address: 5,
                 per_address: 50,

@@ -111,7 +111,7 @@ where
     };
     match first.map_err(|_| End(CommsEnd::Silent, None))?? {
         Frame::Auth(token) => {
-            let watch = sign_in::by_token(comms, editor, &token);
+            let watch = sign_in::by_token(comms, editor, &token).await;
             let watch = watch.ok_or(End(CommsEnd::Refused, None))?;
             session.greeting = Some(OK);
             Ok(watch)
@@ -170,7 +170,7 @@ where
                 Err(end) => return end,
             },
         };
-        match sign_in::by_token(comms, editor, &token) {
+        match sign_in::by_token(comms, editor, &token).await {
             Some(new) => {
                 watch = new;
                 served.replace(identity(editor, &watch));

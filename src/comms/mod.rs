@@ -9,6 +9,7 @@ mod editor;
 mod frame;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod jwt_sign_in;
 mod outbox;
 mod sign_in;
 mod topic_filter;
@@ -17,6 +18,7 @@ mod upstream_relay;
 mod visible_events;
 mod websocket;
 
+pub use jwt_sign_in::{JwtClient, sign_in_with_jwt};
 pub use topics::Topics;
 pub use visible_events::{FindSight, Seen};
 

@@ -2,7 +2,7 @@
 //!
 //! The token is checked once and dropped; only its session is kept.
 
-use super::{Comms, PendingEditor};
+use super::{Comms, JwtClient, PendingEditor, sign_in_with_jwt};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
 use crate::metrics::TokenCheck;
 use crypto::Secret;
@@ -54,10 +54,21 @@ pub(super) fn open(comms: &Comms, editor: &PendingEditor) -> Watch {
 }
 
 /// By a token; `None`: it is not valid, or lacks the permission.
-pub(super) fn by_token(comms: &Comms, editor: &PendingEditor, token: &Secret) -> Option<Watch> {
+pub(super) async fn by_token(
+    comms: &Comms,
+    editor: &PendingEditor,
+    token: &Secret,
+) -> Option<Watch> {
     let Some(auth) = &comms.auth else {
         return Some(open(comms, editor));
     };
+    let client = JwtClient {
+        actor: editor.actor.clone(),
+        agent: String::new(),
+        now: (editor.clock)().as_secs(),
+    };
+    let signed_in = sign_in_with_jwt(auth, &comms.audit, token.reveal(), client).await;
+    signed_in.ok()?;
     let generation = auth.generation();
     let now = (editor.clock)().as_secs();
     let caller = auth.identify(token.reveal(), now);

@@ -10,6 +10,7 @@ mod admin_route;
 mod approval;
 mod audit;
 mod audit_sink;
+mod claims;
 mod comms;
 mod engine;
 mod error;
@@ -18,11 +19,13 @@ pub(crate) mod fuzzing;
 mod headers;
 mod health;
 mod hosts;
+mod jwt;
 mod mount;
 mod networks;
 mod packages;
 mod password_hash;
 mod policy;
+mod provider_url;
 mod proxy_headers;
 mod rate_limit;
 mod raw;
@@ -35,14 +38,17 @@ mod users;
 
 pub use approval::Approval;
 pub use audit_sink::{AuditSink, SinkKind};
+pub use claims::{Claim, ClaimGrant};
 pub use comms::Origin;
 pub use engine::{ContextFiles, ContextStore, NodeHost};
 pub use error::{Diagnostic, Error, Problem};
 pub use headers::RESOURCE_POLICY;
 pub use health::Health;
 pub use hosts::{Host, Hosts};
+pub use jwt::{Jwt, KeySource};
 pub use networks::{Networks, is_network};
 pub use policy::{FreezeWindow, Policy, is_reason};
+pub use provider_url::ProviderUrl;
 pub use rate_limit::{EXPECTED as RATE_LIMIT, RateLimit};
 pub use route::{AdminPaths, AmbientCredentials, Authorization, PathRules, RESERVED, Route};
 pub use setting::parse_duration;
@@ -360,6 +366,8 @@ pub struct Auth {
     pub sign_in_page: bool,
     /// Accounts; empty: an `admin` is made at the first start.
     pub users: Vec<User>,
+    /// Issuers of JWTs that count as bearer tokens.
+    pub jwt: Vec<Jwt>,
     /// The permissions of a request without a token; `None`: none.
     pub anonymous: Option<Vec<String>>,
     /// The brake on guessed passwords.

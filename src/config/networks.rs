@@ -16,7 +16,7 @@ const EXPECTED: &str =
     "an address or a network without host bits, such as \"10.0.0.0/8\" or \"::1\"";
 
 /// Some networks.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Networks(Vec<IpNet>);
 
 impl Networks {

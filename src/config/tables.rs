@@ -7,8 +7,8 @@ use super::raw::{self, AuthChoice};
 use super::setting::{Source, Span, flag, number};
 use super::{Auth, Config, Editor, Limits, Log, Route, Server, Storage, Throttle, Timeouts};
 use super::{
-    admin_route, audit, comms, engine, headers, hosts, networks, policy, proxy_headers, route, tls,
-    upstream, users,
+    admin_route, audit, comms, engine, headers, hosts, jwt, networks, policy, proxy_headers, route,
+    tls, upstream, users,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -266,6 +266,7 @@ fn auth(
         sessions_per_user: number(raw.sessions_per_user, 100, 1..=100_000)?,
         sign_in_page: flag(raw.sign_in_page, false)?,
         users: users::users(raw.user, asked, source)?,
+        jwt: jwt::issuers(raw.jwt, source)?,
         anonymous: source
             .list(raw.anonymous, route::PERMISSION, route::permission)?
             .filter(|list| !list.is_empty()),

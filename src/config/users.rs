@@ -61,10 +61,11 @@ fn user(table: Spanned<raw::User>, asked: bool, source: &Source<'_>) -> Result<U
     };
     let name = source.parsed(
         &name,
-        "a name, not empty, without control characters, and beginning neither with \"token:\", as those of service tokens do, nor with \"unknown:\", as logs call users who do not exist",
+        "a name, not empty, without control characters, and not beginning with \"token:\" or \"jwt:\", as those of service tokens and JWTs do, nor with \"unknown:\", as logs call users who do not exist",
         |text| {
             let plain = !text.is_empty() && !text.contains(char::is_control);
-            let reserved = text.starts_with("token:") || text.starts_with(UNKNOWN_USER);
+            let reserved = ["token:", "jwt:", UNKNOWN_USER];
+            let reserved = reserved.iter().any(|prefix| text.starts_with(prefix));
             (plain && !reserved).then(|| text.to_owned())
         },
     )?;

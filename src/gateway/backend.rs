@@ -32,6 +32,8 @@ pub struct Backend {
 
 /// The rules for callers of a backend.
 pub struct Rules {
+    /// The name of the backend.
+    name: String,
     /// The rules for endpoints made by flows and unlisted admin paths.
     pub paths: PathRules,
     /// The permissions of these users here, instead of those elsewhere.
@@ -59,6 +61,10 @@ impl Backend {
     pub fn permissions_of(&self, user: &str, now: u64) -> Option<Permissions> {
         let mut permissions = self.auth.as_ref()?.permissions_of(user, now)?;
         if let Some(here) = self.rules.load().permissions(user) {
+            permissions.user = Arc::clone(here);
+        } else if let Some(federated) = self.auth.as_ref()?.federated_permissions_of(user)
+            && let Some(here) = federated.at(&self.mount.name)
+        {
             permissions.user = Arc::clone(here);
         }
         Some(permissions)
@@ -205,6 +211,7 @@ impl Rules {
         let names = |list: &[String]| list.iter().map(SmolStr::new).collect();
         let permissions = mount.permissions.iter();
         Self {
+            name: mount.name.clone(),
             paths: PathRules::of(mount, admin_paths, routes, admin_routes),
             permissions: permissions
                 .map(|(user, list)| (SmolStr::new(user), names(list)))
@@ -221,6 +228,13 @@ impl Rules {
     pub fn here(&self, mut caller: Caller) -> Caller {
         // An anonymous caller has an empty name, and no user has one.
         if let Some(permissions) = self.permissions(&caller.user) {
+            caller.permissions.user = Arc::clone(permissions);
+        }
+        let federated = caller
+            .session()
+            .and_then(|session| session.federated.as_ref());
+        let federated = federated.map(|federated| federated.permissions());
+        if let Some(permissions) = federated.as_ref().and_then(|had| had.at(&self.name)) {
             caller.permissions.user = Arc::clone(permissions);
         }
         caller

@@ -6,6 +6,7 @@ mod health_watch;
 mod hosts;
 #[cfg(feature = "engine")]
 mod own_engine;
+mod provider_client;
 mod quotas;
 mod rate_limits;
 
@@ -204,6 +205,8 @@ impl Gateway {
         }
         self.control.spawn(tick(Arc::downgrade(self), clock));
         self.control.spawn(sweep(Arc::downgrade(self), clock));
+        self.control
+            .spawn(provider_client::refresh(Arc::downgrade(self), clock));
         self.control.spawn(settle(Arc::downgrade(self)));
     }
 
@@ -350,6 +353,7 @@ async fn users(
     };
     let hashing = config.limits.hashing;
     let (auth, password) = Auth::open(auth, hashing, store.clone(), now).await?;
+    auth.reach_providers(provider_client::send);
     metrics.sessions(auth.active());
     Ok((Some(auth), password))
 }

@@ -4,6 +4,7 @@ use super::access_error::AccessError;
 use super::basic;
 use super::error::Error;
 use super::identify;
+use super::jwt;
 use super::page_session;
 use super::path::Path;
 use super::rate_limit;
@@ -30,6 +31,9 @@ pub(super) async fn authorize(
     }
     if route.ambient.basic {
         Box::pin(basic::sign_in(ctx)).await?;
+    }
+    if route.needs != Needs::Nothing && jwt::is_new(ctx) {
+        Box::pin(jwt::sign_in(ctx)).await?;
     }
     let authorized = identified(ctx, route, rules)
         .and_then(|()| rate_limit::count(ctx, route))

@@ -162,7 +162,7 @@ pub(super) fn token_in_query(query: Option<&str>) -> bool {
 }
 
 /// The bearer token; `None` if the header is absent or empty.
-fn token(headers: &HeaderMap) -> Result<Option<&str>, Error> {
+pub(super) fn token(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     let mut fields = headers.get_all(AUTHORIZATION).iter();
     let Some(field) = fields.next() else {
         return Ok(None);

@@ -39,6 +39,7 @@ mod history_error;
 mod host;
 mod host_policy;
 mod identify;
+mod jwt;
 mod message;
 #[cfg(feature = "engine")]
 mod meter;

@@ -108,7 +108,9 @@ fn holds_plain(auth: &Auth, text: &[u8]) -> bool {
             more => start += TOKEN_LENGTH + more + 1,
         }
     }
-    false
+    let is_of_jwt = |byte: u8| is_token_byte(byte) || byte == b'.';
+    let mut parts = text.split(|byte| !is_of_jwt(*byte));
+    parts.any(|part| part.len() > TOKEN_LENGTH && auth.is_own_jwt(part))
 }
 
 fn is_token_byte(byte: u8) -> bool {

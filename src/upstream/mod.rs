@@ -7,6 +7,7 @@
 //! in it, [`deploy`] changes the flows, [`tunnel`] joins a client's WebSocket, [`ws_client`] opens one of our own,
 //! [`health`] checks the upstream. Independent of callers and permissions: the code that forwards has checked them.
 
+mod ask;
 mod bearer;
 mod body_pace;
 mod client_body;
@@ -35,6 +36,7 @@ mod tunnel;
 mod withheld;
 mod ws_client;
 
+pub use ask::{Answer, Answered, ask};
 pub use bearer::Bearer;
 pub use body_pace::{Pace, Pacer};
 pub use client_body::{BodyError, ClientBody};

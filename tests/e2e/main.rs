@@ -11,6 +11,7 @@
 //! | `streaming_request` | sends the body of a request piece by piece |
 //! | `http2_frames` | sends HTTP/2 frames by hand |
 //! | `certificate_authority` | signs client certificates |
+//! | `jwt_issuer` | signs JWTs and serves the keys |
 //! | `mock_upstream` | is an upstream with scripted responses |
 //! | `authenticated_upstream` | is an upstream that requires a sign-in |
 //! | `recording_upstream` | is an upstream that reads strictly and records |
@@ -37,6 +38,7 @@ mod client;
 mod comms_client;
 mod harness;
 mod http2_frames;
+mod jwt_issuer;
 mod mock_upstream;
 mod monitoring;
 mod node_red;
@@ -98,6 +100,8 @@ mod http2_backpressure;
 mod http_semantics;
 mod identity_headers;
 mod json_validation;
+mod jwt;
+mod jwt_attacks;
 mod kill_during_deployments;
 mod lifecycle;
 mod listener;

@@ -47,6 +47,7 @@ impl Fixture {
             anonymous: None,
             sign_in_page: false,
             sessions_per_user: 100,
+            jwt: Vec::new(),
             throttle,
         };
         Self {

@@ -3,8 +3,10 @@
 //! Knows names and nesting; nothing of values, bounds or defaults.
 
 mod engine;
+mod federated;
 
 pub(super) use engine::{ContextStore, Engine, NodeHost};
+pub(super) use federated::{ClaimGrant, Jwt};
 
 use super::error::{Problem, SpannedError};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -210,6 +212,8 @@ pub(super) struct Auth {
     pub(super) throttle: Throttle,
     #[serde(default)]
     pub(super) user: Vec<Spanned<User>>,
+    #[serde(default)]
+    pub(super) jwt: Vec<Spanned<Jwt>>,
 }
 
 /// `[auth.throttle]`.

@@ -15,6 +15,8 @@
 mod auth_watch;
 #[path = "../../caller.rs"]
 mod caller;
+#[path = "../../federated.rs"]
+mod federated;
 #[path = "../../registry.rs"]
 mod registry;
 #[path = "../../session.rs"]
@@ -70,6 +72,7 @@ fn users(all: &[UserSpec]) -> Users {
         anonymous: None,
         sign_in_page: false,
         sessions_per_user: 3,
+        jwt: Vec::new(),
         throttle: config::Throttle {
             per_user_and_address: 5,
             per_address: 50,

@@ -1,0 +1,52 @@
+//! Identity providers: the gateway's HTTP client for them, and the regular look at what they say.
+
+use super::Gateway;
+use crate::auth::{ProviderOutcome, ProviderRequest, ProviderResponse};
+use crate::upstream::{Answered, ask};
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Weak;
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// The interval between looks for keys whose time has come. Our choice: a look costs nothing.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Sends a request to a provider.
+pub(super) fn send(
+    request: ProviderRequest,
+) -> Pin<Box<dyn Future<Output = io::Result<ProviderResponse>> + Send>> {
+    Box::pin(async move {
+        let ProviderRequest {
+            url,
+            ca_file,
+            form,
+            authorization,
+        } = request;
+        let answer = ask(url.uri(), ca_file.as_deref(), (form, authorization)).await?;
+        Ok(ProviderResponse {
+            outcome: match answer.answered {
+                Answered::Success => ProviderOutcome::Success,
+                Answered::Refused => ProviderOutcome::Refused,
+                Answered::Failed => ProviderOutcome::Failed,
+            },
+            body: answer.body,
+            max_age: answer.max_age,
+        })
+    })
+}
+
+/// Keeps the keys of providers fresh, until the gateway is dropped.
+pub(super) async fn refresh(gateway: Weak<Gateway>, clock: fn() -> Duration) {
+    let mut ticks = interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let auth = gateway.upgrade().map(|gateway| gateway.auth.clone());
+        match auth {
+            Some(Some(auth)) => auth.refresh_jwt_keys(clock().as_secs()).await,
+            Some(None) | None => return,
+        }
+    }
+}
