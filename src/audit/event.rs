@@ -47,6 +47,8 @@ events! {
     LoginThrottled = "auth.login.fail.throttled",
     /// The form was none that is understood.
     LoginInvalid = "auth.login.fail.invalid",
+    /// A sign-in or sign-out with a provider was not accepted.
+    LoginProvider = "auth.login.fail.provider",
     /// The session could not be kept.
     LoginStore = "auth.login.fail.store",
     /// A failure made the throttle refuse what comes next.

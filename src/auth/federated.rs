@@ -35,7 +35,6 @@ impl Federated {
     }
 
     /// Replaces them; false: they are the same.
-    #[allow(dead_code, reason = "for providers")]
     pub(super) fn set_permissions(&self, permissions: FederatedPermissions) -> bool {
         let differ = *self.permissions() != permissions;
         if differ {

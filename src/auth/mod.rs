@@ -14,6 +14,7 @@ mod hashing;
 mod jwt;
 mod known_addresses;
 mod label;
+mod oidc;
 mod pair;
 mod password;
 mod permission;
@@ -37,11 +38,14 @@ pub use error::{CreateTokenError, OpenError, RevokeError, SignInError};
 pub use federated::{Federated, FederatedPermissions};
 pub use glob::glob;
 pub use jwt::{InvalidJwt, VerifiedJwt};
+pub use oidc::{
+    LogoutOf, OidcClient, OidcError, OidcUser, PendingSignIn, ProviderLabel, ProviderReturn,
+};
 pub use password::{HashError, hash_password};
 pub use permission::{FLOWS_READ, FLOWS_WRITE, Permissions, Shown, covers};
 pub use provider_client::{ProviderOutcome, ProviderRequest, ProviderResponse, SendToProvider};
 pub use registry::Registry;
-pub use session::{BASIC, JWT, PAGE, Session, TOKEN_LENGTH};
+pub use session::{BASIC, EDITOR, JWT, PAGE, Session, TOKEN_LENGTH};
 pub use session_admin::{NEVER, NewToken, SessionInfo, SessionSelector, session_id};
 pub use totp::{NewTotp, new_totp};
 
@@ -52,6 +56,7 @@ use crypto::{Secret, random, sha256};
 use hashing::Hashing;
 use jwt::Issuers;
 use known_addresses::KnownPrefixes;
+use oidc::Providers;
 use session::Key;
 use smol_str::SmolStr;
 use std::collections::{HashMap, HashSet};
@@ -115,6 +120,8 @@ struct Parts {
     hashing: Hashing,
     /// The issuers of JWTs.
     jwt: Issuers,
+    /// The providers of OpenID Connect.
+    oidc: Providers,
     /// Sends requests to identity providers.
     send_to_provider: OnceLock<SendToProvider>,
     store: Store,
@@ -167,6 +174,7 @@ impl Auth {
             decided: Notify::new(),
             hashing: Hashing::new(hashing),
             jwt: Issuers::new(&config.jwt, revoked),
+            oidc: Providers::new(&config.oidc),
             send_to_provider: OnceLock::new(),
             store,
             creating: tokio::sync::Mutex::default(),
@@ -198,6 +206,7 @@ impl Auth {
             );
         }
         self.reload_jwt(&config.jwt);
+        self.reload_oidc(&config.oidc);
         let ended = self.0.registry.reload(users);
         self.throttle().limit(config.throttle.clone());
         self.bad_tokens().limit(&config.throttle);

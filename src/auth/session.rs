@@ -29,6 +29,9 @@ pub const PAGE: &str = "page";
 /// The client of the session that a password of Basic authentication stands for; no other client can sign in with it.
 pub const BASIC: &str = "basic";
 
+/// The client of the stock editor (docs/reference/admin-api.md §4.2).
+pub const EDITOR: &str = "node-red-editor";
+
 /// The client of a session whose token is a JWT of an issuer; no other client can sign in with it.
 pub const JWT: &str = "jwt";
 

@@ -238,6 +238,7 @@ mod tests {
             sign_in_page: false,
             sessions_per_user: 100,
             jwt: Vec::new(),
+            oidc: Vec::new(),
             throttle: config::Throttle {
                 per_user_and_address: 5,
                 per_address: 50,

@@ -33,7 +33,7 @@ const ALGORITHMS: [Algorithm; 9] = [
 ];
 
 /// The expected form of a provider's name, for errors.
-const NAME: &str = "a name of at most 64 letters, digits, \"-\", \"_\" and \".\"";
+pub(super) const NAME: &str = "a name of at most 64 letters, digits, \"-\", \"_\" and \".\"";
 
 /// An issuer of JWTs.
 #[derive(Debug, Clone, PartialEq)]
@@ -165,7 +165,10 @@ fn keys(raw: raw::Jwt, span: Span, source: &Source<'_>) -> Result<KeySource, Spa
     }
 }
 
-fn algorithms(list: raw::List, source: &Source<'_>) -> Result<Vec<Algorithm>, SpannedError> {
+pub(super) fn algorithms(
+    list: raw::List,
+    source: &Source<'_>,
+) -> Result<Vec<Algorithm>, SpannedError> {
     const EXPECTED: &str = "\"RS256\", \"RS384\", \"RS512\", \"PS256\", \"PS384\", \"PS512\", \"ES256\", \"ES384\" or \"EdDSA\"";
     let known = |text: &str| {
         let algorithm = text.parse().ok()?;
@@ -182,7 +185,7 @@ fn algorithms(list: raw::List, source: &Source<'_>) -> Result<Vec<Algorithm>, Sp
 }
 
 /// Plain enough to be a part of a caller's name.
-fn name(text: &str) -> Option<String> {
+pub(super) fn name(text: &str) -> Option<String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_name = (1..=64).contains(&text.len()) && text.bytes().all(plain);
     is_name.then(|| text.to_owned())

@@ -22,6 +22,7 @@ mod hosts;
 mod jwt;
 mod mount;
 mod networks;
+mod oidc;
 mod packages;
 mod password_hash;
 mod policy;
@@ -47,6 +48,7 @@ pub use health::Health;
 pub use hosts::{Host, Hosts};
 pub use jwt::{Jwt, KeySource};
 pub use networks::{Networks, is_network};
+pub use oidc::Oidc;
 pub use policy::{FreezeWindow, Policy, is_reason};
 pub use provider_url::ProviderUrl;
 pub use rate_limit::{EXPECTED as RATE_LIMIT, RateLimit};
@@ -184,7 +186,26 @@ impl Config {
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let accounts = self.upstreams.iter().filter_map(Upstream::account_warning);
         let others = self.open_warning().into_iter().chain(self.trust_warning());
-        others.chain(self.rebinding_warning()).chain(accounts)
+        let others = others.chain(self.rebinding_warning()).chain(accounts);
+        others.chain(self.grant_warnings())
+    }
+
+    /// Grants for upstreams that are not there give nothing.
+    fn grant_warnings(&self) -> Vec<String> {
+        let issuers = self.auth.iter().flat_map(|auth| &auth.jwt);
+        let providers = self.auth.iter().flat_map(|auth| &auth.oidc);
+        let grants = issuers.map(|issuer| &issuer.grants);
+        let grants = grants.chain(providers.map(|provider| &provider.grants));
+        let named = grants.flatten().filter_map(|grant| grant.upstream.as_ref());
+        let is_there = |name: &&String| {
+            let mut upstreams = self.upstreams.iter();
+            upstreams.any(|upstream| upstream.mount.name == **name)
+        };
+        let absent = named.filter(|name| !is_there(name));
+        let sentence = |name| {
+            format!("a grant is for the upstream \"{name}\", which is not there: it gives nothing")
+        };
+        absent.map(sentence).collect()
     }
 
     /// Every client is a trusted proxy.
@@ -362,12 +383,14 @@ pub struct Auth {
     pub idle: Option<Duration>,
     /// The maximum number of sessions of a user; beyond it the oldest end.
     pub sessions_per_user: usize,
-    /// Whether browsers may sign in with a page; also where a route has `sign_in = "page"`.
+    /// Whether browsers may sign in with a page; also where a route has `sign_in = "page"`, and with providers.
     pub sign_in_page: bool,
     /// Accounts; empty: an `admin` is made at the first start.
     pub users: Vec<User>,
     /// Issuers of JWTs that count as bearer tokens.
     pub jwt: Vec<Jwt>,
+    /// Providers with which users sign in.
+    pub oidc: Vec<Oidc>,
     /// The permissions of a request without a token; `None`: none.
     pub anonymous: Option<Vec<String>>,
     /// The brake on guessed passwords.

@@ -7,8 +7,8 @@ use super::raw::{self, AuthChoice};
 use super::setting::{Source, Span, flag, number};
 use super::{Auth, Config, Editor, Limits, Log, Route, Server, Storage, Throttle, Timeouts};
 use super::{
-    admin_route, audit, comms, engine, headers, hosts, jwt, networks, policy, proxy_headers, route,
-    tls, upstream, users,
+    admin_route, audit, comms, engine, headers, hosts, jwt, networks, oidc, policy, proxy_headers,
+    route, tls, upstream, users,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -84,9 +84,9 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     })
 }
 
-/// A route that leads to the sign-in page needs it.
+/// A route that leads to the sign-in page needs it, and so do providers.
 fn with_page(auth: Auth, routes: &[Route]) -> Auth {
-    let leads = routes.iter().any(|route| route.ambient.page);
+    let leads = routes.iter().any(|route| route.ambient.page) || !auth.oidc.is_empty();
     Auth {
         sign_in_page: auth.sign_in_page || leads,
         ..auth
@@ -267,6 +267,7 @@ fn auth(
         sign_in_page: flag(raw.sign_in_page, false)?,
         users: users::users(raw.user, asked, source)?,
         jwt: jwt::issuers(raw.jwt, source)?,
+        oidc: oidc::providers(raw.oidc, source)?,
         anonymous: source
             .list(raw.anonymous, route::PERMISSION, route::permission)?
             .filter(|list| !list.is_empty()),

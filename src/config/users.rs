@@ -61,10 +61,10 @@ fn user(table: Spanned<raw::User>, asked: bool, source: &Source<'_>) -> Result<U
     };
     let name = source.parsed(
         &name,
-        "a name, not empty, without control characters, and not beginning with \"token:\" or \"jwt:\", as those of service tokens and JWTs do, nor with \"unknown:\", as logs call users who do not exist",
+        "a name, not empty, without control characters, and not beginning with \"token:\", \"jwt:\" or \"oidc:\", as those of service tokens, JWTs and users of providers do, nor with \"unknown:\", as logs call users who do not exist",
         |text| {
             let plain = !text.is_empty() && !text.contains(char::is_control);
-            let reserved = ["token:", "jwt:", UNKNOWN_USER];
+            let reserved = ["token:", "jwt:", "oidc:", UNKNOWN_USER];
             let reserved = reserved.iter().any(|prefix| text.starts_with(prefix));
             (plain && !reserved).then(|| text.to_owned())
         },

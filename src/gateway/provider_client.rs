@@ -10,8 +10,8 @@ use std::sync::Weak;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// The interval between looks for keys whose time has come. Our choice: a look costs nothing.
-const INTERVAL: Duration = Duration::from_secs(5);
+/// The interval between looks for keys and sessions whose time has come. Our choice: a look costs nothing.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sends a request to a provider.
 pub(super) fn send(
@@ -37,7 +37,7 @@ pub(super) fn send(
     })
 }
 
-/// Keeps the keys of providers fresh, until the gateway is dropped.
+/// Keeps the keys of providers and what they say of sessions fresh, until the gateway is dropped.
 pub(super) async fn refresh(gateway: Weak<Gateway>, clock: fn() -> Duration) {
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -45,7 +45,10 @@ pub(super) async fn refresh(gateway: Weak<Gateway>, clock: fn() -> Duration) {
         ticks.tick().await;
         let auth = gateway.upgrade().map(|gateway| gateway.auth.clone());
         match auth {
-            Some(Some(auth)) => auth.refresh_jwt_keys(clock().as_secs()).await,
+            Some(Some(auth)) => {
+                let now = clock().as_secs();
+                tokio::join!(auth.refresh_jwt_keys(now), auth.refresh_oidc(now));
+            }
             Some(None) | None => return,
         }
     }

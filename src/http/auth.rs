@@ -5,6 +5,7 @@
 
 use super::error::Error;
 use super::form;
+use super::origin;
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
@@ -34,12 +35,20 @@ const PROMPTS: &str = concat!(
     r#"{"id":"password","type":"password","label":"user.password"}]}"#
 );
 
-/// `GET /auth/login`: the sign-in prompts; `{}` where no sign-in is required.
+/// What the stock editor shows where there are providers: one button that leads to the sign-in page, relative to the editor. It
+/// would lead from each of several buttons to where the last one does.
+const STRATEGY: &str = concat!(
+    r#"{"type":"strategy","prompts":["#,
+    r#"{"type":"button","label":"Sign in","url":"gateway/sign-in?editor=true"}]}"#
+);
+
+/// `GET /auth/login`: the sign-in prompts; `{}` where no sign-in is required. Programs have no page to be led to: they always get
+/// those for a password.
 pub(super) fn login(ctx: &RequestContext<'_>) -> Response<Body> {
-    let body = if ctx.gateway.auth.is_some() {
-        PROMPTS
-    } else {
-        "{}"
+    let body = match &ctx.gateway.auth {
+        None => "{}",
+        Some(auth) if auth.has_providers() && origin::is_of_browser(&ctx.head.headers) => STRATEGY,
+        Some(_) => PROMPTS,
     };
     response::json(StatusCode::OK, body)
 }
@@ -176,6 +185,7 @@ pub(super) async fn revoke(ctx: &mut RequestContext<'_>) -> Result<Response<Body
     };
     let [token] = form::fields(&ctx.head.headers, &content, ["token"])?;
     let token = Secret::new(filled(token, "token")?);
+    let at_provider = at_provider(ctx, (&auth, &caller), &token);
     let result = ctx.control(revocation(auth, caller, token)).await?;
     match &result {
         Ok(Some(of)) => ctx.audit(Event::Revoke, ctx.actor(), json!({ "of": of })),
@@ -197,7 +207,28 @@ pub(super) async fn revoke(ctx: &mut RequestContext<'_>) -> Result<Response<Body
         gateway.metrics.sessions(auth.active());
     }
     result.map_err(Error::Revoke)?;
-    Ok(response::uncached(response::empty(StatusCode::OK)))
+    let response = match at_provider {
+        // The stock editor goes there.
+        Some(redirect) => {
+            response::json(StatusCode::OK, json!({ "redirect": redirect }).to_string())
+        }
+        None => response::empty(StatusCode::OK),
+    };
+    Ok(response::uncached(response))
+}
+
+/// Where a user who revokes their own token signs out at their provider.
+fn at_provider(
+    ctx: &RequestContext<'_>,
+    (auth, caller): (&Auth, &Caller),
+    token: &Secret,
+) -> Option<String> {
+    let own = auth.identify(token.reveal(), ctx.now)?;
+    let session = own.session().filter(|_| own.user == caller.user)?;
+    let mount = &ctx.backend.mount;
+    let back =
+        origin::own(ctx).map(|host| format!("https://{host}{}{}/", mount.path, mount.admin_root));
+    auth.sign_out_at_provider(session, back.as_deref())
 }
 
 async fn revocation(

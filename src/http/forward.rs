@@ -60,6 +60,7 @@ pub(super) async fn act(
         | Target::Proposals(_)
         | Target::Sessions(_)
         | Target::SignInPage(_)
+        | Target::Provider(_)
         | Target::Verify => Err(Error::NotFound),
         Target::Admin(admin) if admin.is_of_engine() => Err(Error::NoEngine),
         Target::History(history) => Box::pin(history::act(ctx, path, history)).await,

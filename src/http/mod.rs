@@ -49,6 +49,7 @@ mod page_session;
 mod path;
 mod pieces;
 mod proposals;
+mod provider_sign_in;
 mod query;
 mod rate_limit;
 mod record;
@@ -214,6 +215,9 @@ async fn proceed(
         Target::Proposals(action) => return Box::pin(proposals::act(ctx, path, action)).await,
         Target::Sessions(action) => return Box::pin(sessions::act(ctx, path, action)).await,
         Target::SignInPage(action) => return Box::pin(sign_in_page::act(ctx, action)).await,
+        Target::Provider(action) => {
+            return Box::pin(provider_sign_in::act(ctx, path, action)).await;
+        }
         Target::Verify => return verify::verify(ctx),
         _ => {}
     }
@@ -291,6 +295,7 @@ async fn act(
         | Target::Proposals(_)
         | Target::Sessions(_)
         | Target::SignInPage(_)
+        | Target::Provider(_)
         | Target::Verify => Err(Error::NotFound),
         Target::OtherMethod(offers) => {
             response::other_method(&ctx.head.method, route::allow(offers))

@@ -56,8 +56,13 @@ fn is_near(headers: &HeaderMap) -> bool {
     sites.all(|site| site == "same-origin" || site == "none")
 }
 
+/// Whether a request is made by a page in a browser.
+pub(super) fn is_of_browser(headers: &HeaderMap) -> bool {
+    headers.contains_key(SEC_FETCH_SITE)
+}
+
 /// The host and port of the gateway as the browser sees them.
-fn own(ctx: &RequestContext<'_>) -> Option<Authority> {
+pub(super) fn own(ctx: &RequestContext<'_>) -> Option<Authority> {
     let named = |host: &HeaderValue| Authority::try_from(host.as_bytes()).ok();
     forwarded::host(ctx)
         .and_then(named)

@@ -20,6 +20,9 @@ use std::time::Duration;
 /// (RFC 6265bis §4.1.3.2).
 const NAME: &str = "__Host-flowgate";
 
+/// The name of the cookie of a sign-in with a provider that has begun.
+const PENDING: &str = "__Host-flowgate-sign-in";
+
 /// W3C Fetch Metadata §2.
 static SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 static SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -32,19 +35,29 @@ const MAX_RETURN: usize = 2048;
 
 /// The cookie of a request.
 pub(super) fn cookie(headers: &HeaderMap) -> Option<&str> {
+    named(headers, NAME)
+}
+
+/// The cookie of the sign-in with a provider that the browser has begun.
+pub(super) fn pending_cookie(headers: &HeaderMap) -> Option<&str> {
+    named(headers, PENDING)
+}
+
+fn named<'h>(headers: &'h HeaderMap, wanted: &str) -> Option<&'h str> {
     let fields = headers.get_all(COOKIE).iter();
     let members = fields.flat_map(|field| field.to_str().unwrap_or_default().split(';'));
     members
         .filter_map(|member| member.trim().split_once('='))
-        .find_map(|(name, value)| (name == NAME).then_some(value))
+        .find_map(|(name, value)| (name == wanted).then_some(value))
 }
 
 /// Whether a member of `Cookie` is the gateway's: no flow and no upstream may see it.
 pub(super) fn is_own(member: &[u8]) -> bool {
     let member = member.trim_ascii();
-    member
-        .strip_prefix(NAME.as_bytes())
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"="))
+    [NAME, PENDING].iter().any(|name| {
+        let rest = member.strip_prefix(name.as_bytes());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"="))
+    })
 }
 
 /// Removes cookies of the gateway's own name from the response of a flow or an upstream: they would sign the browser in with a
@@ -76,8 +89,17 @@ fn sets_own(cookie: &[u8]) -> bool {
 
 /// `Set-Cookie` for a token; an empty one ends the cookie.
 pub(super) fn set_cookie(token: &str, lifetime: Duration) -> Option<HeaderValue> {
+    set(NAME, token, lifetime)
+}
+
+/// The same for a sign-in with a provider that has begun. `Lax`: the provider's page leads back here.
+pub(super) fn set_pending(sealed: &str, lifetime: Duration) -> Option<HeaderValue> {
+    set(PENDING, sealed, lifetime)
+}
+
+fn set(name: &str, value: &str, lifetime: Duration) -> Option<HeaderValue> {
     let age = lifetime.as_secs();
-    let text = format!("{NAME}={token}; Path=/; Max-Age={age}; Secure; HttpOnly; SameSite=Lax");
+    let text = format!("{name}={value}; Path=/; Max-Age={age}; Secure; HttpOnly; SameSite=Lax");
     let mut value = HeaderValue::try_from(text).ok()?;
     value.set_sensitive(true);
     Some(value)

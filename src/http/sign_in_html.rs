@@ -16,8 +16,19 @@ pub(super) enum Page<'a> {
         sign_in: &'a str,
         /// Where the sign-in leads.
         back: &'a str,
+        /// Whether it is the editor that signs in.
+        editor: bool,
         /// What was wrong with the last try.
         error: Option<&'a str>,
+        /// The paths and names of the providers.
+        providers: &'a [(String, String)],
+    },
+    /// The editor has signed in: hands it its token.
+    Editor {
+        /// The token.
+        token: &'a str,
+        /// The path of the editor.
+        editor: &'a str,
     },
     /// The user has signed in.
     SignedIn {
@@ -28,51 +39,45 @@ pub(super) enum Page<'a> {
         /// Whether the user lacks the permission for the page that was asked for.
         forbidden: bool,
     },
+    /// The user has signed out, and is led to the sign-out at the provider.
+    SignedOut {
+        /// The URL there.
+        provider: &'a str,
+    },
     /// The connection has no TLS.
     Insecure,
 }
 
-/// Loads nothing, runs no script, is in no frame, and sends its form to this origin only.
+/// Loads nothing, runs no script but that of its own text, is in no frame, and sends its form to this origin only.
 pub(super) static POLICY: LazyLock<String> = LazyLock::new(|| {
-    let style = TEMPLATE.split_once("<style>").map_or("", |(_, rest)| rest);
-    let style = style.split_once("</style>").map_or("", |(style, _)| style);
+    let hash = |start: &str, end: &str| {
+        let text = TEMPLATE.split_once(start).map_or("", |(_, rest)| rest);
+        let text = text.split_once(end).map_or("", |(text, _)| text);
+        STANDARD.encode(sha256(text.as_bytes()))
+    };
     format!(
-        "default-src 'none'; style-src 'sha256-{}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-        STANDARD.encode(sha256(style.as_bytes()))
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+        hash("<style>", "</style>"),
+        hash("<script>", "</script>")
     )
 });
 
+/// The parts of the template that depend on the page.
+const PARTS: [&str; 7] = [
+    "error",
+    "forbidden",
+    "form",
+    "signed in",
+    "editor",
+    "signed out",
+    "insecure",
+];
+
 /// The page as HTML.
 pub(super) fn text(page: &Page<'_>) -> String {
-    let (shown, values): (&[&str], [(&str, &str); 5]) = match page {
-        Page::Form {
-            sign_in,
-            back,
-            error,
-        } => {
-            let shown: &[&str] = match error {
-                Some(_) => &["form", "error"],
-                None => &["form"],
-            };
-            let error = error.unwrap_or_default();
-            (shown, values([sign_in, back, error, "", ""]))
-        }
-        Page::SignedIn {
-            user,
-            sign_out,
-            forbidden,
-        } => {
-            let shown: &[&str] = if *forbidden {
-                &["signed in", "forbidden"]
-            } else {
-                &["signed in"]
-            };
-            (shown, values(["", "", "", user, sign_out]))
-        }
-        Page::Insecure => (&["insecure"], values([""; 5])),
-    };
+    let (shown, values) = parts(page);
     let mut text = TEMPLATE.to_owned();
-    for part in ["error", "forbidden", "form", "signed in", "insecure"] {
+    for part in PARTS {
         text = with_part(&text, part, shown.contains(&part));
     }
     // One pass, so that a value with the name of another one stays as it is.
@@ -85,18 +90,57 @@ pub(super) fn text(page: &Page<'_>) -> String {
         filled.push_str(&escaped(value.map_or("", |(_, value)| value)));
         rest = after;
     }
-    filled + rest
+    // After the values, which have no comment: it would be escaped.
+    (filled + rest).replace("<!-- providers -->", &links(page))
 }
 
-fn values(values: [&str; 5]) -> [(&'static str, &str); 5] {
-    let [sign_in, back, error, user, sign_out] = values;
-    [
-        ("sign_in", sign_in),
-        ("return", back),
-        ("error", error),
-        ("user", user),
-        ("sign_out", sign_out),
-    ]
+/// The parts that a page shows, and the values in them.
+fn parts<'a>(page: &Page<'a>) -> (Vec<&'static str>, Vec<(&'static str, &'a str)>) {
+    match page {
+        Page::Form {
+            sign_in,
+            back,
+            editor,
+            error,
+            ..
+        } => {
+            let mut shown = vec!["form"];
+            shown.extend(error.map(|_| "error"));
+            let values = vec![
+                ("sign_in", *sign_in),
+                ("return", *back),
+                ("editor", if *editor { "true" } else { "" }),
+                ("error", error.unwrap_or_default()),
+            ];
+            (shown, values)
+        }
+        Page::Editor { token, editor } => {
+            (vec!["editor"], vec![("user", token), ("sign_in", editor)])
+        }
+        Page::SignedIn {
+            user,
+            sign_out,
+            forbidden,
+        } => {
+            let mut shown = vec!["signed in"];
+            shown.extend(forbidden.then_some("forbidden"));
+            (shown, vec![("user", user), ("sign_out", sign_out)])
+        }
+        Page::SignedOut { provider } => (vec!["signed out"], vec![("sign_out", provider)]),
+        Page::Insecure => (vec!["insecure"], Vec::new()),
+    }
+}
+
+/// The links to the providers.
+fn links(page: &Page<'_>) -> String {
+    let Page::Form { providers, .. } = page else {
+        return String::new();
+    };
+    let link = |(path, label): &(String, String)| {
+        let (path, label) = (escaped(path), escaped(label));
+        format!("<a class=\"provider\" href=\"{path}\">Sign in with {label}</a>")
+    };
+    providers.iter().map(link).collect()
 }
 
 /// The template with a part, or without it.
@@ -109,7 +153,8 @@ fn with_part(text: &str, part: &str, shown: bool) -> String {
         return text.to_owned();
     };
     let (inner, after) = rest.split_once(&end).unwrap_or((rest, ""));
-    [before, if shown { inner } else { "" }, after].concat()
+    let inner = if shown { inner } else { "" };
+    [before, inner, &with_part(after, part, shown)].concat()
 }
 
 /// Text in HTML, also in an attribute.
@@ -137,10 +182,13 @@ mod tests {
         let page = text(&Page::Form {
             sign_in: "./sign-in",
             back: "/a?\"><script>{{user}}",
+            editor: false,
             error: Some("<b>"),
+            providers: &[("./sign-in/a?return=\"".into(), "<i>{{user}}".into())],
         });
         assert!(page.contains("value=\"/a?&quot;&gt;&lt;script&gt;{{user}}\""));
         assert!(page.contains("&lt;b&gt;") && !page.contains("<script>"));
+        assert!(page.contains("return=&quot;\">Sign in with &lt;i&gt;{{user}}</a>"));
         assert!(!page.contains("<!--") && !page.contains("Sign out"));
     }
 

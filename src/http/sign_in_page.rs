@@ -1,4 +1,5 @@
-//! The page on which browsers sign in for routes with `sign_in = "page"`: `/gateway/sign-in` and `/gateway/sign-out`.
+//! The page on which browsers sign in for routes with `sign_in = "page"`, and the editor where there are providers:
+//! `/gateway/sign-in` and `/gateway/sign-out`.
 //!
 //! It needs no JavaScript. A sign-in of another site's page is refused (login CSRF), each sign-in has a new session, and the
 //! sign-in leads back to a path of this host only.
@@ -10,17 +11,27 @@ use super::response;
 use super::response_body::Body;
 use super::route::PageAction;
 use super::sign_in_html::Page;
-use super::{auth, form};
+use super::{auth, form, origin};
 use crate::audit::{Actor, Event};
-use crate::auth::{Auth, Caller, PAGE, SignIn, SignInError};
+use crate::auth::{Auth, Caller, EDITOR, Issued, PAGE, SignIn, SignInError};
 use crypto::Secret;
 use hyper::header::SET_COOKIE;
+use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use serde_json::json;
 use std::borrow::Cow;
 use std::time::Duration;
 
 type Answer = Result<Response<Body>, Error>;
+
+/// Where a sign-in leads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Target {
+    /// A path and query of this host; empty or another one: to no page.
+    pub(super) back: String,
+    /// Whether it is the editor that signs in.
+    pub(super) editor: bool,
+}
 
 /// Handles a request by its route.
 pub(super) async fn act(ctx: &mut RequestContext<'_>, action: PageAction) -> Answer {
@@ -37,9 +48,12 @@ pub(super) async fn act(ctx: &mut RequestContext<'_>, action: PageAction) -> Ans
     }
 }
 
-/// `GET /gateway/sign-in?return=…`
+/// `GET /gateway/sign-in?return=…`, `?editor=true`
 fn show(ctx: &RequestContext<'_>, auth: &Auth) -> Response<Body> {
-    if let Some(caller) = signed_in(ctx, auth) {
+    let target = Target::of_query(ctx.head);
+    if let Some(caller) = signed_in(ctx, auth)
+        && !target.editor
+    {
         let page = Page::SignedIn {
             user: &caller.user,
             sign_out: &here(ctx, &page_session::sign_out(&ctx.backend.mount)),
@@ -47,13 +61,38 @@ fn show(ctx: &RequestContext<'_>, auth: &Auth) -> Response<Body> {
         };
         return response::page(StatusCode::OK, &page);
     }
-    let back = back(ctx.head.uri.query().unwrap_or_default());
-    form_page(ctx, (StatusCode::OK, None), &back)
+    form_page(ctx, (StatusCode::OK, None), &target)
 }
 
-/// The path after `return=`, to the end of the query: encoded as in a form, or as it is, because nginx cannot encode it.
+impl Target {
+    /// Of a query: `editor=true`, or what is after `return=`, to the end: encoded as in a form, or as it is, because nginx cannot
+    /// encode it.
+    pub(super) fn of_query(head: &Parts) -> Self {
+        let query = head.uri.query().unwrap_or_default();
+        Self {
+            back: back(query).into_owned(),
+            editor: query == "editor=true",
+        }
+    }
+
+    /// The same as a query.
+    fn query(&self) -> String {
+        if self.editor {
+            return "?editor=true".to_owned();
+        }
+        let back = returned(&self.back).map(str::as_bytes);
+        back.map_or_else(String::new, |back| {
+            let encoded = form_urlencoded::byte_serialize(back);
+            "?return=".to_owned() + &encoded.collect::<String>()
+        })
+    }
+}
+
+/// The path after `return=`.
 fn back(query: &str) -> Cow<'_, str> {
-    let back = query.strip_prefix("return=").unwrap_or_default();
+    let Some(back) = query.strip_prefix("return=") else {
+        return Cow::Borrowed("");
+    };
     if back.starts_with('/') {
         return Cow::Borrowed(back);
     }
@@ -61,18 +100,29 @@ fn back(query: &str) -> Cow<'_, str> {
     pairs.next().map_or(Cow::Borrowed(""), |(_, back)| back)
 }
 
-fn form_page(
+pub(super) fn form_page(
     ctx: &RequestContext<'_>,
     (status, error): (StatusCode, Option<&str>),
-    back: &str,
+    target: &Target,
 ) -> Response<Body> {
     if !ctx.peer.secure {
         return response::page(StatusCode::FORBIDDEN, &Page::Insecure);
     }
+    let sign_in = page_session::sign_in(&ctx.backend.mount);
+    let providers = ctx.gateway.auth.iter().flat_map(Auth::providers);
+    let query = target.query();
+    let providers: Vec<_> = providers
+        .map(|provider| {
+            let path = format!("{sign_in}/{}{query}", provider.name);
+            (here(ctx, &path), provider.label)
+        })
+        .collect();
     let page = Page::Form {
-        sign_in: &here(ctx, &page_session::sign_in(&ctx.backend.mount)),
-        back: returned(back).unwrap_or_default(),
+        sign_in: &here(ctx, &sign_in),
+        back: returned(&target.back).unwrap_or_default(),
+        editor: target.editor,
         error,
+        providers: &providers,
     };
     response::page(status, &page)
 }
@@ -93,29 +143,53 @@ fn signed_in(ctx: &RequestContext<'_>, auth: &Auth) -> Option<Caller> {
 async fn sign_in(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
     let content = ctx.read_sign_in().await?;
     if !ctx.peer.secure {
-        return Ok(form_page(ctx, (StatusCode::FORBIDDEN, None), ""));
+        return Ok(form_page(
+            ctx,
+            (StatusCode::FORBIDDEN, None),
+            &Target::default(),
+        ));
     }
-    let names = ["username", "password", "code", "return"];
-    let [user, password, code, back] = form::fields(&ctx.head.headers, &content, names)?;
-    let back = back.unwrap_or_default();
+    let names = ["username", "password", "code", "return", "editor"];
+    let [user, password, code, back, editor] = form::fields(&ctx.head.headers, &content, names)?;
+    let target = Target {
+        back: back.unwrap_or_default(),
+        editor: editor.as_deref() == Some("true"),
+    };
     let asked = SignIn {
         user: auth::filled(user, "username")?,
         password: Secret::new(auth::filled(password, "password")?),
         scope: Vec::new(),
         here: None,
         code: code.filter(|code| !code.is_empty()),
-        client: PAGE.to_owned(),
+        client: if target.editor { EDITOR } else { PAGE }.to_owned(),
         agent: String::new(),
         address: ctx.peer.address.ip(),
     };
-    let issued = match Box::pin(auth::establish(ctx, auth.clone(), asked)).await {
-        Ok(issued) => issued,
-        Err(Error::SignIn(error)) => return failed(ctx, error, &back),
-        Err(other) => return Err(other),
-    };
+    match Box::pin(auth::establish(ctx, auth.clone(), asked)).await {
+        Ok(issued) => signed_in_response(ctx, auth, (&issued, &target)).await,
+        Err(Error::SignIn(error)) => failed(ctx, error, &target),
+        Err(other) => Err(other),
+    }
+}
+
+/// Gives the browser its session, in place of one that it had, and leads it back. The editor gets its token in the page, so that
+/// no URL has it.
+pub(super) async fn signed_in_response(
+    ctx: &RequestContext<'_>,
+    auth: Auth,
+    (issued, target): (&Issued, &Target),
+) -> Answer {
+    if target.editor {
+        let mount = &ctx.backend.mount;
+        let page = Page::Editor {
+            token: issued.token.reveal(),
+            editor: &here(ctx, &format!("{}{}/", mount.path, mount.admin_root)),
+        };
+        return Ok(response::page(StatusCode::OK, &page));
+    }
     end_session(ctx, auth).await?;
     let page = page_session::sign_in(&ctx.backend.mount);
-    let location = here(ctx, returned(&back).unwrap_or(&page));
+    let location = here(ctx, returned(&target.back).unwrap_or(&page));
     let cookie = page_session::set_cookie(issued.token.reveal(), issued.expires_in);
     let mut response = response::see_other(&location);
     response
@@ -125,15 +199,15 @@ async fn sign_in(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
 }
 
 /// The form again, with the reason; 401 would need a scheme that browsers have a prompt of their own for.
-fn failed(ctx: &RequestContext<'_>, error: SignInError, back: &str) -> Answer {
+fn failed(ctx: &RequestContext<'_>, error: SignInError, target: &Target) -> Answer {
     match &error {
         SignInError::BadCredentials { .. } => {
             let reason = Some("Unknown user, wrong password, or wrong or used code.");
-            Ok(form_page(ctx, (StatusCode::FORBIDDEN, reason), back))
+            Ok(form_page(ctx, (StatusCode::FORBIDDEN, reason), target))
         }
         SignInError::Throttled { wait } => {
             let reason = Some("Too many failed sign-ins. Try again later.");
-            let page = form_page(ctx, (StatusCode::TOO_MANY_REQUESTS, reason), back);
+            let page = form_page(ctx, (StatusCode::TOO_MANY_REQUESTS, reason), target);
             Ok(response::retry_after(page, *wait))
         }
         SignInError::InvalidScope | SignInError::Store(_) => Err(Error::SignIn(error)),
@@ -143,14 +217,27 @@ fn failed(ctx: &RequestContext<'_>, error: SignInError, back: &str) -> Answer {
 /// `POST /gateway/sign-out`
 async fn sign_out(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
     ctx.read_sign_in().await?;
+    let at_provider = at_provider(ctx, &auth);
     end_session(ctx, auth).await?;
     let page = page_session::sign_in(&ctx.backend.mount);
-    let mut response = response::see_other(&here(ctx, &page));
+    // A redirect of a form to another origin is what the policy of the page forbids.
+    let mut response = match &at_provider {
+        Some(provider) => response::page(StatusCode::OK, &Page::SignedOut { provider }),
+        None => response::see_other(&here(ctx, &page)),
+    };
     let cookie = page_session::set_cookie("", Duration::ZERO);
     response
         .headers_mut()
         .extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
     Ok(response)
+}
+
+/// The sign-out at the provider of the browser's session, if it has one.
+fn at_provider(ctx: &RequestContext<'_>, auth: &Auth) -> Option<String> {
+    let caller = signed_in(ctx, auth)?;
+    let page = page_session::sign_in(&ctx.backend.mount);
+    let back = origin::own(ctx).map(|host| format!("https://{host}{page}"));
+    auth.sign_out_at_provider(caller.session()?, back.as_deref())
 }
 
 /// Ends the session whose cookie the browser has sent, if it has, and all that is open for it.

@@ -6,6 +6,7 @@
 use crate::client::PASSWORD;
 use crate::harness::{Gateway, KillOnDrop, hash, public, restart_marker};
 use crate::node_red::{NodeRed, PROTECTED, Release, TOKEN};
+use crate::oidc_provider::OidcProvider;
 use crate::proposals::approving;
 use serde_json::json;
 use std::io::{self, BufRead, BufReader, Write};
@@ -178,6 +179,35 @@ async fn an_editor_waits_for_a_node_red_that_is_restarted() {
         _ => panic!("unknown cue: {cue}"),
     };
     play_with("restart", &gateway, cues).await;
+}
+
+/// Plays the sign-in with a provider, at a gateway with these lines.
+async fn play_single_sign_on(lines: &str) {
+    let (mut provider, gateway) = OidcProvider::gateway(lines);
+    provider.tell("groups ann editors");
+    let cues = move |cue: &str| match cue {
+        "take the group away" => provider.tell("groups ann"),
+        "give the group back" => provider.tell("groups ann editors"),
+        "log out at the provider" => provider.tell("logout ann"),
+        _ => panic!("unknown cue: {cue}"),
+    };
+    play_with("single_sign_on", &gateway, cues).await;
+}
+
+#[tokio::test]
+async fn editors_4_and_5_sign_in_with_a_provider_on_the_engine() {
+    for modules in [FOUR, FIVE] {
+        let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join(modules);
+        play_single_sign_on(&format!("[editor]\nmodules = \"{}\"\n", modules.display())).await;
+    }
+}
+
+#[tokio::test]
+async fn editors_4_and_5_sign_in_with_a_provider_in_front_of_node_red() {
+    for release in [Release::Four, Release::Five] {
+        let red = NodeRed::start(release, NO_TOURS);
+        play_single_sign_on(&red.config_with("")).await;
+    }
 }
 
 #[tokio::test]

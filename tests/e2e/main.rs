@@ -18,6 +18,7 @@
 //! | `raw_upstream` | is an upstream of which a test writes every byte |
 //! | `websocket_upstream` | is an upstream that accepts WebSockets |
 //! | `node_red` | starts a real Node-RED |
+//! | `oidc_provider` | starts a real provider of OpenID Connect |
 //! | `reverse_proxies` | starts `HAProxy` and nginx |
 
 #![cfg(feature = "engine")]
@@ -42,6 +43,7 @@ mod jwt_issuer;
 mod mock_upstream;
 mod monitoring;
 mod node_red;
+mod oidc_provider;
 mod rate_limits;
 mod raw_upstream;
 mod recording_upstream;
@@ -134,6 +136,8 @@ mod sign_in;
 mod sign_in_page;
 mod sign_in_storm;
 mod single_flows;
+mod single_sign_on;
+mod single_sign_on_attacks;
 mod storage_failures;
 mod systemd;
 mod throttle;

@@ -398,6 +398,7 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::LoginThrottled
         | Event::LoginInvalid
         | Event::LoginStore
+        | Event::LoginProvider
         | Event::Lockout
         | Event::Guessing
         | Event::Denied

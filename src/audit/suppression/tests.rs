@@ -51,6 +51,7 @@ fn the_first_refusals_of_a_user_and_address_are_written_and_the_others_counted()
         Event::LoginThrottled,
         Event::LoginInvalid,
         Event::LoginStore,
+        Event::LoginProvider,
         Event::Lockout,
         Event::RevokeFail,
         Event::WriteFail,

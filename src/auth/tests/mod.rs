@@ -48,6 +48,7 @@ impl Fixture {
             sign_in_page: false,
             sessions_per_user: 100,
             jwt: Vec::new(),
+            oidc: Vec::new(),
             throttle,
         };
         Self {

@@ -6,7 +6,7 @@ mod engine;
 mod federated;
 
 pub(super) use engine::{ContextStore, Engine, NodeHost};
-pub(super) use federated::{ClaimGrant, Jwt};
+pub(super) use federated::{ClaimGrant, Jwt, Oidc};
 
 use super::error::{Problem, SpannedError};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -214,6 +214,8 @@ pub(super) struct Auth {
     pub(super) user: Vec<Spanned<User>>,
     #[serde(default)]
     pub(super) jwt: Vec<Spanned<Jwt>>,
+    #[serde(default)]
+    pub(super) oidc: Vec<Spanned<Oidc>>,
 }
 
 /// `[auth.throttle]`.

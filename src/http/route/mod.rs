@@ -14,7 +14,7 @@ mod table;
 pub(super) use admin::{Admin, Editor, ProposalAction};
 pub(super) use history::History;
 pub(super) use recorded::Recorded;
-pub(super) use sessions::{PageAction, SessionAction};
+pub(super) use sessions::{PageAction, ProviderAction, SessionAction};
 pub(super) use some_flows::{Access, access};
 
 use super::path::Path;
@@ -60,6 +60,8 @@ pub(super) enum Target {
     Sessions(SessionAction),
     /// `/gateway/sign-in`, `/gateway/sign-out`
     SignInPage(PageAction),
+    /// `/gateway/sign-in/:provider` and below
+    Provider(ProviderAction),
     /// `GET /gateway/verify`
     Verify,
     /// `GET /flows/state`

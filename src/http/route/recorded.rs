@@ -48,7 +48,10 @@ impl Route<'_> {
             | Target::RemoveFlow
             | Target::History(History::Rollback | History::Import)
             | Target::Comms => Recorded::Own,
-            Target::Proposals(_) | Target::Sessions(_) | Target::SignInPage(_)
+            Target::Proposals(_)
+            | Target::Sessions(_)
+            | Target::SignInPage(_)
+            | Target::Provider(_)
                 if write == Recorded::Write =>
             {
                 Recorded::Own
@@ -65,6 +68,7 @@ impl Route<'_> {
             | Target::Proposals(_)
             | Target::Sessions(_)
             | Target::SignInPage(_)
+            | Target::Provider(_)
             | Target::Verify
             | Target::Admin(_)
             | Target::History(_)

@@ -21,3 +21,16 @@ pub(in crate::http) enum PageAction {
     /// `POST /gateway/sign-out`
     SignOut,
 }
+
+/// A request of a sign-in with a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum ProviderAction {
+    /// `GET /gateway/sign-in/:provider`
+    Begin,
+    /// `GET /gateway/sign-in/:provider/callback`
+    Callback,
+    /// `POST /gateway/sign-in/:provider/back-channel-logout`
+    BackChannelLogout,
+    /// `GET /gateway/sign-in/:provider/front-channel-logout`
+    FrontChannelLogout,
+}

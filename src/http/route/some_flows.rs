@@ -41,6 +41,7 @@ pub(in crate::http) fn access(target: Target, path: &Path<'_>) -> Access {
         | Target::Openapi
         | Target::Sessions(_)
         | Target::SignInPage(_)
+        | Target::Provider(_)
         | Target::Verify
         | Target::OtherMethod(_) => Access::Same,
         Target::Flows => Access::Flows,

@@ -5,7 +5,10 @@
 
 use super::Needs::{self, Anyone, Nothing, Permission, SomeFlow};
 use super::Verb::{Delete, Get, Post, Put};
-use super::{Admin, Editor, History, Offer, PageAction, ProposalAction, SessionAction, Target};
+use super::{
+    Admin, Editor, History, Offer, PageAction, ProposalAction, ProviderAction, SessionAction,
+    Target,
+};
 use crate::metrics::RouteClass;
 
 /// A path with its methods.
@@ -259,6 +262,30 @@ pub(super) const TABLE: &[Entry] = &[
             (Get, Target::SignInPage(PageAction::Show), Nothing),
             (Post, Target::SignInPage(PageAction::SignIn), Nothing),
         ],
+    ),
+    auth(
+        &["gateway", "sign-in", "*"],
+        &[(Get, Target::Provider(ProviderAction::Begin), Nothing)],
+    ),
+    auth(
+        &["gateway", "sign-in", "*", "callback"],
+        &[(Get, Target::Provider(ProviderAction::Callback), Nothing)],
+    ),
+    auth(
+        &["gateway", "sign-in", "*", "back-channel-logout"],
+        &[(
+            Post,
+            Target::Provider(ProviderAction::BackChannelLogout),
+            Nothing,
+        )],
+    ),
+    auth(
+        &["gateway", "sign-in", "*", "front-channel-logout"],
+        &[(
+            Get,
+            Target::Provider(ProviderAction::FrontChannelLogout),
+            Nothing,
+        )],
     ),
     auth(
         &["gateway", "sign-out"],

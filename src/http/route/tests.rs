@@ -502,6 +502,7 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
         Target::Sessions(SessionAction::EndSeveral),
         Target::SignInPage(PageAction::SignIn),
         Target::SignInPage(PageAction::SignOut),
+        Target::Provider(ProviderAction::BackChannelLogout),
     ];
     let listed = table::TABLE.iter().flat_map(|entry| {
         let offers = entry.offers.iter();

@@ -73,6 +73,7 @@ fn users(all: &[UserSpec]) -> Users {
         sign_in_page: false,
         sessions_per_user: 3,
         jwt: Vec::new(),
+        oidc: Vec::new(),
         throttle: config::Throttle {
             per_user_and_address: 5,
             per_address: 50,

@@ -1,0 +1,104 @@
+//! Sign-out at either side: the provider ends sessions here (OpenID Connect Back-Channel Logout 1.0, Front-Channel Logout 1.0),
+//! and a user who signs out here is led to the sign-out there (RP-Initiated Logout 1.0).
+
+use super::error::OidcError;
+use super::{OidcSession, text, with_query};
+use crate::auth::{Auth, InvalidJwt, Session};
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+use std::sync::Arc;
+
+/// The event of a logout token (Back-Channel Logout 1.0 §2.4).
+const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
+
+/// Seconds for which a used logout token is remembered beyond its own time. Our choice.
+const REMEMBERED: u64 = 600;
+
+/// The sessions that a provider ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogoutOf {
+    /// `sub`: all sessions of the user.
+    pub subject: Option<String>,
+    /// `sid`: those of one session at the provider.
+    pub session: Option<String>,
+}
+
+impl LogoutOf {
+    fn is(&self, known: &OidcSession) -> bool {
+        let subject = self.subject.as_ref();
+        let session = self.session.as_ref();
+        subject.is_none_or(|subject| *subject == known.subject)
+            && session.is_none_or(|session| Some(session) == known.session.as_ref())
+            && (subject.is_some() || session.is_some())
+    }
+}
+
+impl Auth {
+    /// Verifies a logout token; it counts once.
+    pub async fn verify_logout(
+        &self,
+        (provider, token): (&str, &str),
+        now: u64,
+    ) -> Result<LogoutOf, OidcError> {
+        let provider = self.0.oidc.find(provider).ok_or(OidcError::NoProvider)?;
+        let send = self.send_to_provider()?;
+        let metadata = provider.metadata(send, now).await?;
+        let token = (token, &["logout+jwt", "jwt"][..]);
+        let verified = provider.verify((send, &metadata), token, now).await?;
+        let claims = &verified.claims;
+        let events = claims.get("events").and_then(Json::as_object);
+        let is_logout = events.is_some_and(|events| events.contains_key(EVENT));
+        // An ID token has a nonce, and must not end sessions (§2.6).
+        if !is_logout || claims.contains_key("nonce") {
+            return Err(InvalidJwt::Type.into());
+        }
+        let of = LogoutOf {
+            subject: text(claims, "sub"),
+            session: text(claims, "sid"),
+        };
+        if of.subject.is_none() && of.session.is_none() {
+            return Err(InvalidJwt::Subject.into());
+        }
+        let id = text(claims, "jti").ok_or(OidcError::Invalid("its logout token has no jti"))?;
+        let id = format!("{} {id}", provider.config.name);
+        let until = verified.expires.saturating_add(REMEMBERED);
+        self.use_once((b"jti", id.as_bytes()), until, now)?;
+        Ok(of)
+    }
+
+    /// Whether a provider has this issuer.
+    pub fn is_issuer_of(&self, provider: &str, issuer: &str) -> bool {
+        let provider = self.0.oidc.find(provider);
+        provider.is_some_and(|provider| provider.config.issuer == issuer)
+    }
+
+    /// Ends sessions of a provider, and all that is open for them; gives the users.
+    pub fn end_oidc(&self, provider: &str, of: &LogoutOf) -> Vec<SmolStr> {
+        let known: Vec<Arc<OidcSession>> = {
+            let mut sessions = self.0.oidc.sessions();
+            let gone = sessions
+                .extract_if(|_, known| known.provider.config.name == provider && of.is(known));
+            gone.map(|(_, known)| known).collect()
+        };
+        let sessions = self.0.registry.sessions();
+        let users = known.iter().filter_map(|known| {
+            let user = sessions.find(&known.key)?.user.clone();
+            sessions.end_one(&known.key).then_some(user)
+        });
+        users.collect()
+    }
+
+    /// Where a user who signs out here signs out at the provider, if it has such a place. `back`: an address that the provider
+    /// knows and leads back to.
+    pub fn sign_out_at_provider(&self, session: &Session, back: Option<&str>) -> Option<String> {
+        let known = self.0.oidc.sessions().get(&session.key).cloned()?;
+        let provider = &known.provider;
+        let metadata = provider.known_metadata()?;
+        let url = metadata.end_session.as_ref()?;
+        let hint = known.lock().id_token.clone();
+        let mut pairs = vec![("client_id", provider.config.client_id.as_str())];
+        pairs.extend(hint.as_ref().map(|hint| ("id_token_hint", hint.reveal())));
+        pairs.extend(back.map(|back| ("post_logout_redirect_uri", back)));
+        Some(with_query(url, &pairs))
+    }
+}

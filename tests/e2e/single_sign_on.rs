@@ -1,0 +1,307 @@
+//! Users who sign in with a real provider of OpenID Connect: pages, the editor's API and its channel, of the engine and in front
+//! of an upstream.
+
+use crate::harness::{Gateway, flow_set, script, until};
+use crate::jwt::is_closed;
+use crate::mock_upstream::{Action, MockUpstream, ok};
+use crate::oidc_provider::{OidcProvider, SsoBrowser};
+use crate::reverse_proxies::free_address;
+use crate::sign_in_page::Browser;
+use serde_json::json;
+
+async fn deploy_page(gateway: &Gateway) {
+    let admin = gateway.sign_in("admin").await;
+    let code = "msg.payload = { user: msg.req.user, cookies: msg.req.cookies }; return msg";
+    let flows = flow_set(&[script("a", ("get", "/dash"), code)]);
+    gateway.deploy(&admin, &flows).await;
+}
+
+#[tokio::test]
+async fn a_user_signs_in_with_the_provider_and_sees_the_page_until_removed_from_the_group() {
+    let (mut provider, gateway) = OidcProvider::gateway("");
+    deploy_page(&gateway).await;
+    provider.tell("groups ann readers");
+    let mut ann = SsoBrowser::new(&gateway);
+    let page = ann
+        .browser
+        .navigate("/gateway/sign-in?return=/dash")
+        .send()
+        .await
+        .text();
+    assert!(
+        page.contains("href=\"../gateway/sign-in/corp?return=%2Fdash\">Sign in with Corp</a>"),
+        "{page}"
+    );
+    assert!(
+        page.contains("name=\"password\""),
+        "local users are beside it"
+    );
+    ann.sign_in_to_page().await;
+    let seen = ann.browser.navigate("/dash").send().await;
+    assert_eq!(seen.status, 200);
+    let user = json!({ "username": "oidc:corp:ann", "permissions": ["read"] });
+    assert_eq!(seen.json()["user"], user);
+    assert!(
+        !seen.text().contains("__Host"),
+        "no cookie of the gateway's leaves"
+    );
+    let login = gateway
+        .audit()
+        .into_iter()
+        .find(|record| record["provider"] == "corp");
+    let login = login.unwrap();
+    assert_eq!(
+        (&login["event"], &login["user"], &login["by"]),
+        (
+            &json!("auth.login"),
+            &json!("oidc:corp:ann"),
+            &json!("oidc")
+        )
+    );
+    let token = ann.browser.cookie.split_once('=').unwrap().1.to_owned();
+    assert_eq!(
+        gateway.get("/flows").token(&token).send().await.status,
+        401,
+        "a cookie is no token"
+    );
+
+    provider.tell("groups ann");
+    until("the session has ended", async || {
+        ann.browser.navigate("/dash").send().await.status == 303
+    })
+    .await;
+    let refused = ann.sign_in("/gateway/sign-in/corp?return=%2Fdash").await;
+    assert_eq!(refused.status, 403);
+    assert!(
+        refused.text().contains("no permissions here"),
+        "{}",
+        refused.text()
+    );
+}
+
+#[tokio::test]
+async fn the_editor_gets_a_token_in_no_url_and_its_rights_follow_the_groups() {
+    let (mut provider, gateway) = OidcProvider::gateway("");
+    provider.tell("groups ann editors");
+    let login = |client: &Gateway| client.get("/auth/login");
+    let of_page = login(&gateway)
+        .header("Sec-Fetch-Site", "same-origin")
+        .send()
+        .await
+        .json();
+    assert_eq!(
+        of_page,
+        json!({ "type": "strategy", "prompts": [{ "type": "button", "label": "Sign in", "url": "gateway/sign-in?editor=true" }] })
+    );
+    assert_eq!(
+        login(&gateway).send().await.json()["type"],
+        "credentials",
+        "a program has no page"
+    );
+    let mut ann = SsoBrowser::new(&gateway);
+    let token = ann.sign_in_as_editor().await;
+    let settings = gateway.get("/settings").token(&token).send().await.json();
+    assert_eq!(
+        settings["user"],
+        json!({ "username": "oidc:corp:ann", "permissions": "*" })
+    );
+    gateway.deploy(&token, &json!([])).await;
+    let mut channel = gateway.editor(&token).await;
+
+    provider.tell("groups ann readers");
+    let permissions = async || {
+        let settings = gateway.get("/settings").token(&token).send().await;
+        settings.json()["user"]["permissions"].clone()
+    };
+    until("the rights have changed", async || {
+        permissions().await == "read"
+    })
+    .await;
+    assert_eq!(
+        gateway
+            .deployment(&token, &json!([]), None)
+            .send()
+            .await
+            .status,
+        401
+    );
+    provider.tell("groups ann");
+    is_closed(&mut channel).await;
+    assert_eq!(
+        gateway.get("/settings").token(&token).send().await.status,
+        401
+    );
+}
+
+#[tokio::test]
+async fn a_local_user_signs_in_to_the_editor_on_the_same_page() {
+    let (_provider, gateway) = OidcProvider::gateway("");
+    let browser = Browser::new(&gateway);
+    let page = browser
+        .navigate("/gateway/sign-in?editor=true")
+        .send()
+        .await
+        .text();
+    assert!(
+        page.contains("../gateway/sign-in/corp?editor=true"),
+        "{page}"
+    );
+    let fields = [
+        ("username", "reader"),
+        ("password", crate::client::PASSWORD),
+        ("editor", "true"),
+    ];
+    let answer = browser.submit("/gateway/sign-in", &fields).send().await;
+    assert_eq!((answer.status, answer.header("set-cookie")), (200, ""));
+    assert_eq!(answer.header("cache-control"), "no-store");
+    let page = answer.text();
+    assert!(page.contains("href=\"../\""), "{page}");
+    let (_, rest) = page.split_once("data-token=\"").unwrap();
+    let token = rest.split_once('"').unwrap().0;
+    assert!(gateway.accepts_token(token).await);
+}
+
+#[tokio::test]
+async fn a_logout_at_the_provider_ends_the_session_and_its_channel() {
+    let (mut provider, gateway) = OidcProvider::gateway("");
+    provider.tell("groups ann editors");
+    let mut ann = SsoBrowser::new(&gateway);
+    let token = ann.sign_in_as_editor().await;
+    let mut channel = gateway.editor(&token).await;
+    provider.tell("logout ann");
+    is_closed(&mut channel).await;
+    assert_eq!(
+        gateway.get("/settings").token(&token).send().await.status,
+        401
+    );
+    let ended = gateway
+        .audit()
+        .into_iter()
+        .find(|record| record["event"] == "session.revoke");
+    assert_eq!(ended.unwrap()["of"], "oidc:corp:ann");
+}
+
+#[tokio::test]
+async fn a_logout_here_leads_to_the_logout_at_the_provider() {
+    let (mut provider, gateway) = OidcProvider::gateway("");
+    deploy_page(&gateway).await;
+    provider.tell("groups ann editors");
+    let there = format!(
+        "http://{}/session/end?client_id=flowgate&id_token_hint=",
+        provider.address
+    );
+    let mut ann = SsoBrowser::new(&gateway);
+    let token = ann.sign_in_as_editor().await;
+    let revoked = gateway
+        .post("/auth/revoke")
+        .token(&token)
+        .form(&[("token", &token)])
+        .send()
+        .await;
+    let redirect = revoked.json()["redirect"].as_str().unwrap().to_owned();
+    assert!(redirect.starts_with(&there), "{redirect}");
+    assert_eq!(
+        gateway.get("/settings").token(&token).send().await.status,
+        401
+    );
+
+    ann.sign_in_to_page().await;
+    let answer = ann.browser.submit("/gateway/sign-out", &[]).send().await;
+    assert_eq!(answer.status, 200);
+    assert!(
+        answer
+            .header("set-cookie")
+            .starts_with("__Host-flowgate=; Path=/; Max-Age=0")
+    );
+    assert!(
+        answer
+            .text()
+            .contains(&format!("url={}", there.replace('&', "&amp;"))),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(ann.browser.navigate("/dash").send().await.status, 303);
+}
+
+#[tokio::test]
+async fn sessions_hold_while_the_provider_is_down_for_a_bounded_time() {
+    let address = free_address();
+    let mut provider = OidcProvider::start(address);
+    provider.tell("groups ann editors");
+    let gateway = Gateway::with(&provider.config(address, "max_stale = \"4s\""));
+    let token = SsoBrowser::new(&gateway).sign_in_as_editor().await;
+    let mut channel = gateway.editor(&token).await;
+    let since = std::time::Instant::now();
+    provider.stop();
+    is_closed(&mut channel).await;
+    assert!(
+        since.elapsed().as_secs() >= 2,
+        "it holds for a time: {:?}",
+        since.elapsed()
+    );
+    assert_eq!(
+        gateway.get("/settings").token(&token).send().await.status,
+        401
+    );
+    let page = Browser::new(&gateway)
+        .navigate("/gateway/sign-in/corp")
+        .send()
+        .await;
+    assert!(page.status == 303 || page.status == 502, "{}", page.status);
+}
+
+#[tokio::test]
+async fn users_of_a_provider_reach_an_upstream_and_the_gateway_tells_it_who_they_are() {
+    let upstream = MockUpstream::start(|request| {
+        if request.contains("/settings") {
+            return Action::Respond(ok("application/json", "{}"));
+        }
+        Action::Respond(ok("text/plain", "a"))
+    });
+    let upstream = upstream.await;
+    let lines = upstream.config_with("health = \"1h\"\nidentity_headers = true");
+    let (mut provider, gateway) = OidcProvider::gateway(&lines);
+    provider.tell("groups ann readers");
+    let mut ann = SsoBrowser::new(&gateway);
+    let token = ann.sign_in_as_editor().await;
+    ann.sign_in_to_page().await;
+    upstream.take();
+    assert_eq!(ann.browser.navigate("/dash").send().await.status, 200);
+    let left = upstream.only().to_ascii_lowercase();
+    assert!(
+        left.contains("x-flowgate-user: oidc:corp:ann\r\n"),
+        "{left}"
+    );
+    assert!(!left.contains("__host") && !left.contains(&token.to_ascii_lowercase()));
+    assert_eq!(
+        gateway.get("/settings").token(&token).send().await.status,
+        200
+    );
+}
+
+#[tokio::test]
+async fn a_code_of_another_sign_in_is_refused_by_pkce_and_counts_once() {
+    let (mut provider, gateway) = OidcProvider::gateway("");
+    provider.tell("groups ann editors");
+    let origin = format!("https://{}", gateway.address);
+    let code_of = |callback: &str| {
+        let query = callback.split_once('?').unwrap().1.to_owned();
+        let pairs = form_urlencoded::parse(query.as_bytes());
+        pairs
+            .into_owned()
+            .find(|(name, _)| name == "code")
+            .unwrap()
+            .1
+    };
+    let mut attacker = SsoBrowser::new(&gateway);
+    let location = attacker.begin("/gateway/sign-in/corp?editor=true").await;
+    let stolen = code_of(&attacker.at_provider(&location).await);
+    let mut victim = SsoBrowser::new(&gateway);
+    let location = victim.begin("/gateway/sign-in/corp?editor=true").await;
+    let callback = victim.at_provider(&location).await;
+    let injected = callback.replace(&code_of(&callback), &stolen);
+    let injected = injected.strip_prefix(&origin).unwrap();
+    let answer = victim.browser.navigate(injected).send().await;
+    assert_eq!(answer.status, 403, "the code is of another sign-in");
+    assert!(!answer.text().contains("data-token"));
+}
