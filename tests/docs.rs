@@ -54,7 +54,10 @@ fn all_keys(table: &str, header: &str, out: &mut BTreeSet<String>) {
         } else {
             format!("{table}.{key}")
         };
-        let headers = [format!("[{key}]"), format!("[[{key}]]")];
+        let several = format!("[[{key}]]");
+        // A table within one of several.
+        let within = format!("[[{table}]]\n{several}");
+        let headers = [format!("[{key}]"), several, within];
         match headers.iter().find(|header| known_keys(header).is_some()) {
             Some(header) => all_keys(&key, header, out),
             None => drop(out.insert(key)),

@@ -29,7 +29,7 @@ pub struct ProviderResponse {
     pub outcome: ProviderOutcome,
     /// The body, of limited size.
     pub body: Bytes,
-    /// How long it may be kept (RFC 9111 §5.2.2.1); `None`: not told.
+    /// How long it may be kept (RFC 9111 §5.2.2.1); `None`: the provider says nothing.
     pub max_age: Option<Duration>,
 }
 

@@ -193,7 +193,7 @@ async fn back_channel_logout(ctx: &mut RequestContext<'_>, auth: Auth, provider:
 }
 
 /// `GET /gateway/sign-in/NAME/front-channel-logout`: a page of the provider in a frame ends the sessions of one of its own. The
-/// id is known to the provider and to nobody else.
+/// id is known to the provider and to flowgate only.
 fn front_channel_logout(ctx: &RequestContext<'_>, auth: &Auth, provider: &str) -> Response<Body> {
     let query = ctx.head.uri.query().unwrap_or_default();
     let value = |wanted: &str| {

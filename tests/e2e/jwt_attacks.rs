@@ -111,10 +111,10 @@ async fn a_token_of_another_key_with_a_known_key_id_is_refused() {
     // Its own key in the header.
     let mut header = stranger.header();
     header.jwk = Some(stranger.public.clone());
-    is_refused(&gateway, &stranger.sign_as(header, &claims(&json!({})))).await;
+    is_refused(&gateway, &stranger.sign_as(&header, &claims(&json!({})))).await;
     let mut header = stranger.header();
     header.jku = Some("http://127.0.0.1:1/keys".to_owned());
-    is_refused(&gateway, &stranger.sign_as(header, &claims(&json!({})))).await;
+    is_refused(&gateway, &stranger.sign_as(&header, &claims(&json!({})))).await;
 }
 
 #[tokio::test]
@@ -142,7 +142,7 @@ async fn another_kind_of_token_and_one_with_critical_extensions_are_refused() {
     ] {
         let mut header = issuer.key.header();
         header.typ = Some(kind.to_owned());
-        is_refused(&gateway, &issuer.key.sign_as(header, &claims(&json!({})))).await;
+        is_refused(&gateway, &issuer.key.sign_as(&header, &claims(&json!({})))).await;
     }
     for header in [
         json!({ "alg": "ES256", "kid": "first", "crit": ["exp"] }),
@@ -162,7 +162,7 @@ async fn random_key_ids_do_not_flood_the_issuer() {
     for n in 0..40 {
         let mut header = stranger.header();
         header.kid = Some(format!("random-{n}"));
-        let token = stranger.sign_as(header, &claims(&json!({})));
+        let token = stranger.sign_as(&header, &claims(&json!({})));
         is_refused(&gateway, &token).await;
     }
     assert!(

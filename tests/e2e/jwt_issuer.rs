@@ -60,11 +60,11 @@ impl SigningKey {
 
     /// A token with these claims.
     pub fn sign(&self, claims: &Json) -> String {
-        self.sign_as(self.header(), claims)
+        self.sign_as(&self.header(), claims)
     }
 
-    pub fn sign_as(&self, header: Header, claims: &Json) -> String {
-        jsonwebtoken::encode(&header, claims, &self.private).unwrap()
+    pub fn sign_as(&self, header: &Header, claims: &Json) -> String {
+        jsonwebtoken::encode(header, claims, &self.private).unwrap()
     }
 
     pub fn header(&self) -> Header {
@@ -104,8 +104,8 @@ pub fn claims(other: &Json) -> Json {
 impl JwtIssuer {
     pub async fn start() -> Self {
         let key = SigningKey::new("first");
-        let served = Arc::new(Mutex::new(Keys::Set(set_of(&[&key]))));
-        let shown = Arc::clone(&served);
+        let keys = Arc::new(Mutex::new(Keys::Set(set_of(&[&key]))));
+        let shown = Arc::clone(&keys);
         let server = MockUpstream::start(move |_| {
             Action::RespondAndClose(match &*shown.lock().unwrap() {
                 Keys::Set(set) => ok("application/json", &serde_json::to_string(set).unwrap()),
@@ -115,7 +115,7 @@ impl JwtIssuer {
         });
         Self {
             key,
-            served,
+            served: keys,
             server: server.await,
         }
     }

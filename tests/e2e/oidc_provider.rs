@@ -1,4 +1,4 @@
-//! [`OidcProvider`]: a real provider of OpenID Connect (npm's `oidc-provider`, `tests/oidc`), which signs everybody in as the
+//! [`OidcProvider`]: a real provider of OpenID Connect (npm's `oidc-provider`, `tests/oidc`), which signs each browser in as the
 //! user whom a test names. [`SsoBrowser`] signs in with it as a browser does.
 
 use crate::client::{Answer, Client};

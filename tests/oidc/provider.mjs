@@ -1,6 +1,6 @@
 // A real provider of OpenID Connect for the tests. The first argument is its URL, the second the URL of the gateway.
 //
-// It signs everybody in at once as the user whom the tests have named, in place of a person at its own form. Lines on standard
+// It signs each browser in at once as the user whom the tests have named, in place of a person at its own form. Lines on standard
 // input change it: `user NAME`, `groups NAME GROUP…`, `logout NAME`. Each is answered with `ok`.
 
 import { createInterface } from 'node:readline';

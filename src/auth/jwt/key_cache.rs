@@ -16,7 +16,7 @@ const FRESH: Duration = Duration::from_mins(5);
 const MIN_FRESH: Duration = Duration::from_mins(1);
 /// The longest time, whatever the issuer says. Our choice: issuers say a day, and a withdrawn key must end.
 const MAX_FRESH: Duration = Duration::from_mins(15);
-/// Fetches at once, and then in a minute: each token may have a key id that nobody has seen. Our choice.
+/// Fetches at once, and then in a minute: each token may have another key id. Our choice.
 const FETCHES: u64 = 3;
 const FETCH_RATE: Rate = Rate {
     tokens: 6,

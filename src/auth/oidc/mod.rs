@@ -238,7 +238,7 @@ impl Auth {
             ("code_verifier", &pending.verifier),
         ];
         let tokens = provider.tokens((send, &metadata), &form).await?;
-        let token = tokens.id_token.as_ref();
+        let token = tokens.id.as_ref();
         let token = token.ok_or(OidcError::Invalid("it hands out no ID token"))?;
         let verified = provider
             .verify((send, &metadata), (token.reveal(), &["jwt"]), now)
@@ -349,9 +349,7 @@ impl Auth {
             return Ok(claims);
         };
         let send = self.send_to_provider()?;
-        let info = provider
-            .user_info((send, url), &tokens.access_token)
-            .await?;
+        let info = provider.user_info((send, url), &tokens.access).await?;
         // OpenID Connect Core 1.0 §5.3.4.
         if info.get("sub") != claims.get("sub") {
             return Err(OidcError::Invalid("its user info is of another user"));

@@ -29,17 +29,20 @@ pub(super) struct Provider {
 
 /// The provider's response to a code or a refresh token.
 pub(super) struct Tokens {
-    pub(super) access_token: Secret,
-    pub(super) refresh_token: Option<Secret>,
-    pub(super) id_token: Option<Secret>,
+    pub(super) access: Secret,
+    pub(super) refresh: Option<Secret>,
+    pub(super) id: Option<Secret>,
 }
 
 /// The same as it is sent (RFC 6749 §5.1).
 #[derive(Deserialize)]
 struct RawTokens {
-    access_token: String,
-    refresh_token: Option<String>,
-    id_token: Option<String>,
+    #[serde(rename = "access_token")]
+    access: String,
+    #[serde(rename = "refresh_token")]
+    refresh: Option<String>,
+    #[serde(rename = "id_token")]
+    id: Option<String>,
 }
 
 /// An error of the provider (RFC 6749 §5.2).
@@ -54,9 +57,9 @@ impl Tokens {
         let raw: RawTokens = serde_json::from_slice(body)
             .map_err(|_| OidcError::Invalid("it hands out no tokens"))?;
         Ok(Self {
-            access_token: Secret::new(raw.access_token),
-            refresh_token: raw.refresh_token.map(Secret::new),
-            id_token: raw.id_token.map(Secret::new),
+            access: Secret::new(raw.access),
+            refresh: raw.refresh.map(Secret::new),
+            id: raw.id.map(Secret::new),
         })
     }
 }

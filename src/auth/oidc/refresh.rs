@@ -34,9 +34,9 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(tokens: Tokens, config: &config::Oidc, now: u64) -> Self {
         Self {
-            access_token: tokens.access_token,
-            refresh_token: tokens.refresh_token,
-            id_token: tokens.id_token,
+            access_token: tokens.access,
+            refresh_token: tokens.refresh,
+            id_token: tokens.id,
             confirmed: now,
             next: after(now, config.refresh),
         }
@@ -119,8 +119,8 @@ impl Auth {
                 ("refresh_token", refresh.reveal()),
             ];
             let tokens = provider.tokens((send, &metadata), &form).await?;
-            access = tokens.access_token.clone();
-            if let Some(token) = &tokens.id_token {
+            access = tokens.access.clone();
+            if let Some(token) = &tokens.id {
                 let token = (token.reveal(), &["jwt"][..]);
                 claims = provider.verify((send, &metadata), token, now).await?.claims;
                 if subject(&claims)? != session.subject {
@@ -161,13 +161,13 @@ impl Auth {
 impl OidcSession {
     fn keep(&self, tokens: Tokens) {
         let mut state = self.lock();
-        state.access_token = tokens.access_token;
+        state.access_token = tokens.access;
         // Some providers give another one each time, others none.
-        if tokens.refresh_token.is_some() {
-            state.refresh_token = tokens.refresh_token;
+        if tokens.refresh.is_some() {
+            state.refresh_token = tokens.refresh;
         }
-        if tokens.id_token.is_some() {
-            state.id_token = tokens.id_token;
+        if tokens.id.is_some() {
+            state.id_token = tokens.id;
         }
     }
 

@@ -1,5 +1,5 @@
 //! What a sign-in with a provider needs when the browser comes back: sealed in a cookie of that browser, so that sign-ins that
-//! nobody finishes take no memory, and so that no other browser can finish it.
+//! no user finishes take no memory, and so that no other browser can finish it.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
 use base64::Engine as _;
