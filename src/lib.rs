@@ -3,7 +3,8 @@
 //! The crates below it do not depend on the gateway: `crypto`, `limits`, `events`, `flows`, `value`, `formats`,
 //! `engine`. The modules here, lowest layer first; each uses only those before it:
 //!
-//! 1. [`metrics`], [`allocator`], `websocket`: the metrics; the allocator; handshake and close of `WebSockets`.
+//! 1. [`metrics`], [`allocator`], `websocket`, `console`: the metrics; the allocator; handshake and close of `WebSockets`;
+//!    the files of the console.
 //! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.
 //! 3. [`store`]: the durable state: sessions, history, flow files.
 //! 4. [`audit`], [`auth`], [`upstream`]: the audit log; users, sessions and permissions; the runtime behind the
@@ -23,6 +24,8 @@ pub mod auth;
 pub mod cli;
 pub mod comms;
 pub mod config;
+#[cfg(feature = "console")]
+pub mod console;
 pub mod deployment;
 #[cfg(feature = "engine")]
 pub mod editor;

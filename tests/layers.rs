@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Modules from the lowest to the highest; those on one line do not know each other.
 const LAYERS: &[&[&str]] = &[
-    &["metrics", "allocator", "websocket"],
+    &["metrics", "allocator", "websocket", "console"],
     &["config"],
     &["store"],
     &["audit", "auth", "upstream"],

@@ -100,6 +100,8 @@ pub struct Config {
     pub policy: Policy,
     /// The channel that reports events to editors.
     pub comms: Comms,
+    /// The console.
+    pub console: Console,
     /// Our own flow engine.
     pub engine: Engine,
     /// The stock editor on our own engine.
@@ -613,6 +615,13 @@ pub struct Engine {
     pub context: Vec<ContextStore>,
     /// The process that runs nodes of npm packages; `None`: there is none.
     pub node_host: Option<NodeHost>,
+}
+
+/// `[console]`.
+#[derive(Debug, Clone, Copy)]
+pub struct Console {
+    /// Whether the gateway serves it.
+    pub enabled: bool,
 }
 
 /// `[editor]`.

@@ -5,7 +5,9 @@
 use super::error::SpannedError;
 use super::raw::{self, AuthChoice};
 use super::setting::{Source, Span, flag, number};
-use super::{Auth, Config, Editor, Limits, Log, Route, Server, Storage, Throttle, Timeouts};
+use super::{
+    Auth, Config, Console, Editor, Limits, Log, Route, Server, Storage, Throttle, Timeouts,
+};
 use super::{
     admin_route, audit, comms, engine, headers, hosts, jwt, networks, oidc, policy, proxy_headers,
     route, tls, upstream, users,
@@ -71,6 +73,9 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         auth: auth.map(|auth| with_page(auth, &routes)),
         policy: policy::policy(raw.policy, source)?,
         comms: comms::comms(raw.comms, source)?,
+        console: Console {
+            enabled: flag(raw.console.enabled, true)?,
+        },
         engine: engine::engine(raw.engine, &storage.directory, source)?,
         editor: editor(raw.editor, upstreams.is_empty(), source)?,
         storage,

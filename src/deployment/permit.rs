@@ -54,7 +54,8 @@ impl Deployments {
         ))
     }
 
-    pub(super) fn closed(&self, now: u64) -> Verdict {
+    /// What refuses every change at this time, seconds since 1970: a freeze, or `read_only`.
+    pub fn closed(&self, now: u64) -> Verdict {
         let freeze = self.freeze.load();
         policy::closed(&self.policy.load(), freeze.as_deref(), now)
     }

@@ -9,6 +9,8 @@ mod own_engine;
 mod provider_client;
 mod quotas;
 mod rate_limits;
+#[cfg(feature = "console")]
+mod sampler;
 
 pub use crate::deployment::Runtime;
 pub use backend::{Backend, Backends, RoutingError, Rules};
@@ -73,6 +75,9 @@ pub struct Gateway {
     pub audit: Audit,
     /// Numbers.
     pub metrics: Arc<Metrics>,
+    /// The last hour in numbers, while the console is enabled.
+    #[cfg(feature = "console")]
+    pub last_hour: crate::metrics::LastHour,
     /// The control runtime, on which all writes run.
     pub control: Handle,
     /// Becomes true when the gateway drains: long-lived connections close.
@@ -185,6 +190,8 @@ impl Gateway {
             store,
             audit,
             metrics,
+            #[cfg(feature = "console")]
+            last_hour: crate::metrics::LastHour::default(),
             control,
             leaving,
             seed: u64::from_le_bytes(crypto::random()),
@@ -202,6 +209,11 @@ impl Gateway {
             if let Some(upstream) = backend.runtime.upstream() {
                 self.control.spawn(upstream.clone().watch());
             }
+        }
+        #[cfg(feature = "console")]
+        if self.config.console.enabled {
+            let sampled = sampler::sample(Arc::downgrade(self), clock);
+            self.control.spawn(sampled);
         }
         self.control.spawn(tick(Arc::downgrade(self), clock));
         self.control.spawn(sweep(Arc::downgrade(self), clock));

@@ -61,6 +61,9 @@ pub(super) async fn act(
         | Target::Sessions(_)
         | Target::SignInPage(_)
         | Target::Provider(_)
+        | Target::ConsolePage
+        | Target::ConsoleFile
+        | Target::Now
         | Target::Verify => Err(Error::NotFound),
         Target::Admin(admin) if admin.is_of_engine() => Err(Error::NoEngine),
         Target::History(history) => Box::pin(history::act(ctx, path, history)).await,

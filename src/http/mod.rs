@@ -14,6 +14,8 @@ mod basic;
 mod check;
 mod clock;
 mod comms;
+#[cfg(feature = "console")]
+mod console;
 mod cors;
 mod dialect;
 #[cfg(feature = "engine")]
@@ -43,6 +45,8 @@ mod jwt;
 mod message;
 #[cfg(feature = "engine")]
 mod meter;
+#[cfg(feature = "console")]
+mod now;
 mod openapi;
 mod origin;
 mod page_session;
@@ -219,6 +223,12 @@ async fn proceed(
             return Box::pin(provider_sign_in::act(ctx, path, action)).await;
         }
         Target::Verify => return verify::verify(ctx),
+        #[cfg(feature = "console")]
+        Target::ConsolePage => return console::page(ctx),
+        #[cfg(feature = "console")]
+        Target::ConsoleFile => return console::file(ctx, path),
+        #[cfg(feature = "console")]
+        Target::Now => return now::read(ctx),
         _ => {}
     }
     match &ctx.backend.runtime {
@@ -296,6 +306,9 @@ async fn act(
         | Target::Sessions(_)
         | Target::SignInPage(_)
         | Target::Provider(_)
+        | Target::ConsolePage
+        | Target::ConsoleFile
+        | Target::Now
         | Target::Verify => Err(Error::NotFound),
         Target::OtherMethod(offers) => {
             response::other_method(&ctx.head.method, route::allow(offers))

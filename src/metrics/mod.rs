@@ -13,6 +13,8 @@ mod engine;
 mod exposition;
 mod histogram;
 mod labels;
+#[cfg(feature = "console")]
+mod last_hour;
 #[cfg(feature = "engine")]
 mod load;
 mod register;
@@ -24,6 +26,8 @@ pub use labels::{
     CommsEnd, Deployed, Handshake, Login, Phase, PolicyRule, Refused, RouteClass, Stopped, Target,
     TokenCheck, TunnelEnd, UpstreamFault, UpstreamSignIn,
 };
+#[cfg(feature = "console")]
+pub use last_hour::{INTERVAL, LastHour, Sample};
 pub use upstream::Upstream;
 
 use histogram::Histograms;

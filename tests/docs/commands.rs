@@ -513,6 +513,7 @@ documents! {
     getting_started: "docs/getting-started.md", Starts, 0;
     users: "docs/users.md", Started, 0;
     tokens: "docs/tokens.md", Started, 0;
+    console: "docs/console.md", Started, 0;
     deployments: "docs/deployments.md", Started, 0;
     policies: "docs/policies.md", Started, 0;
     engine: "docs/engine.md", Started, 0;

@@ -1,65 +1,21 @@
 //! Using the stock editor, in headless Chromium: each test plays a scenario of `tests/editor/`, which lists a user's
 //! actions and what the page then shows, in front of a real Node-RED or on our own engine.
-//!
-//! The screenshots are in `target/editor-screenshots`, or in the directory that `EDITOR_SCREENSHOTS` names.
 
 use crate::client::PASSWORD;
-use crate::harness::{Gateway, KillOnDrop, hash, public, restart_marker};
+use crate::harness::{Gateway, hash, public, restart_marker};
 use crate::node_red::{NodeRed, PROTECTED, Release, TOKEN};
 use crate::oidc_provider::OidcProvider;
 use crate::proposals::approving;
+use crate::scenario;
 use serde_json::json;
-use std::io::{self, BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::{Arc, LazyLock};
-use tokio::sync::Semaphore;
-
-/// Chromium keeps a core busy: more scenarios at a time would only run into time-outs.
-static SCENARIOS: Semaphore = Semaphore::const_new(2);
+use std::path::Path;
+use std::sync::Arc;
 
 /// The flow that is there when a scenario begins.
 const GREETING: &str = include_str!("../editor/greeting.json");
 
 /// Of Node-RED's settings: no tour of what is new lies over the page.
 const NO_TOURS: &str = "editorTheme: { tours: false },";
-
-/// One browser for all scenarios; it ends with us, because then its standard input does.
-static BROWSER: LazyLock<Browser> = LazyLock::new(|| {
-    let mut command = node("browser.mjs");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = KillOnDrop(command.spawn().unwrap());
-    let mut url = String::new();
-    let stdout = child.0.stdout.take().unwrap();
-    BufReader::new(stdout).read_line(&mut url).unwrap();
-    assert!(url.starts_with("ws://"), "Chromium does not start");
-    Browser {
-        url: url.trim().to_owned(),
-        _child: child,
-    }
-});
-
-struct Browser {
-    url: String,
-    _child: KillOnDrop,
-}
-
-fn node(script: &str) -> Command {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/editor");
-    let mut command = Command::new("node");
-    command
-        .arg(script)
-        .current_dir(directory)
-        .env_remove("NODE_OPTIONS");
-    command
-}
-
-fn screenshots() -> PathBuf {
-    std::env::var_os("EDITOR_SCREENSHOTS").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/editor-screenshots"),
-        PathBuf::from,
-    )
-}
 
 /// A gateway in front of a Node-RED in which the greeting flow runs.
 async fn in_front_of(red: &NodeRed) -> Gateway {
@@ -94,42 +50,16 @@ fn empty(modules: &str) -> Gateway {
 const FOUR: &str = "tests/node_modules";
 const FIVE: &str = "tests/node_modules/node-red-5/node_modules";
 
-/// Plays a scenario that needs nothing but the gateway.
+/// Plays a scenario of `tests/editor/` that needs nothing but the gateway.
 async fn play(scenario: &str, gateway: &Gateway) {
     play_with(scenario, gateway, |cue| panic!("unknown cue: {cue}")).await;
 }
 
 /// Plays a scenario to its end, and does what its cues ask for.
-async fn play_with(scenario: &str, gateway: &Gateway, mut cue: impl FnMut(&str) + Send + 'static) {
-    let _permit = SCENARIOS.acquire().await.unwrap();
-    let mut command = node(&format!("{scenario}.mjs"));
-    let (output, saying) = io::pipe().unwrap();
-    command
-        .env("SCENARIO", scenario)
-        .env("GATEWAY", format!("https://{}/", gateway.address))
-        .env("PASSWORD", PASSWORD)
-        .env("SCREENSHOTS", screenshots())
-        .stdin(Stdio::piped())
-        .stdout(saying.try_clone().unwrap())
-        .stderr(saying);
-    let playing = move || {
-        command.env("BROWSER", &BROWSER.url);
-        let mut child = KillOnDrop(command.spawn().unwrap());
-        // Its ends of the pipe are its own now: the last line is the last.
-        drop(command);
-        let mut stdin = child.0.stdin.take().unwrap();
-        let mut all = String::new();
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            if let Some(wanted) = line.strip_prefix("cue: ") {
-                cue(wanted);
-                stdin.write_all(b"done\n").unwrap();
-            }
-            all = all + &line + "\n";
-        }
-        (child.0.wait().unwrap().success(), all)
-    };
-    let (passed, all) = tokio::task::spawn_blocking(playing).await.unwrap();
-    assert!(passed, "{scenario}: {all}");
+async fn play_with(scenario: &str, gateway: &Gateway, cue: impl FnMut(&str) + Send + 'static) {
+    let script = format!("editor/{scenario}.mjs");
+    let url = format!("https://{}/", gateway.address);
+    scenario::play(&script, &url, cue).await;
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@
 //! | `node_red` | starts a real Node-RED |
 //! | `oidc_provider` | starts a real provider of OpenID Connect |
 //! | `reverse_proxies` | starts `HAProxy` and nginx |
+//! | `scenario` | plays what users do in a browser |
 
 #![cfg(feature = "engine")]
 #![allow(
@@ -48,6 +49,7 @@ mod rate_limits;
 mod raw_upstream;
 mod recording_upstream;
 mod reverse_proxies;
+mod scenario;
 mod streaming_request;
 #[path = "../../src/upstream/strict_reader.rs"]
 mod strict;
@@ -68,6 +70,7 @@ mod comms;
 mod comms_invalid_frames;
 mod comms_upstream;
 mod confused_deputy;
+mod console;
 mod contexts;
 mod control_commands;
 mod cross_origin;

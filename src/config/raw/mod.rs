@@ -72,6 +72,8 @@ pub(super) struct Root {
     #[serde(default)]
     pub(super) comms: Comms,
     #[serde(default)]
+    pub(super) console: Console,
+    #[serde(default)]
     pub(super) engine: Engine,
     #[serde(default)]
     pub(super) editor: Editor,
@@ -373,6 +375,13 @@ pub(super) struct Comms {
     pub(super) backlog: Entry,
     pub(super) upstream_frame: Entry,
     pub(super) upstream_away: Entry,
+}
+
+/// `[console]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [console]")]
+pub(super) struct Console {
+    pub(super) enabled: Entry,
 }
 
 /// `[editor]`.

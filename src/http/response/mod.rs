@@ -446,7 +446,7 @@ fn with(mut response: Response<Body>, name: HeaderName, value: &str) -> Response
     response
 }
 
-fn content(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Body> {
+pub(super) fn content(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Body> {
     let mut response = with_room(status, Body::Ours(body));
     set(&mut response, CONTENT_TYPE, kind);
     response

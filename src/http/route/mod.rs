@@ -6,6 +6,7 @@
 
 mod admin;
 mod history;
+mod pattern;
 mod recorded;
 mod sessions;
 mod some_flows;
@@ -62,6 +63,12 @@ pub(super) enum Target {
     SignInPage(PageAction),
     /// `/gateway/sign-in/:provider` and below
     Provider(ProviderAction),
+    /// `GET /gateway/`
+    ConsolePage,
+    /// `GET /gateway/console/:version/:name`
+    ConsoleFile,
+    /// `GET /gateway/now`
+    Now,
     /// `GET /gateway/verify`
     Verify,
     /// `GET /flows/state`

@@ -69,6 +69,9 @@ impl Route<'_> {
             | Target::Sessions(_)
             | Target::SignInPage(_)
             | Target::Provider(_)
+            | Target::ConsolePage
+            | Target::ConsoleFile
+            | Target::Now
             | Target::Verify
             | Target::Admin(_)
             | Target::History(_)

@@ -42,6 +42,8 @@ pub(in crate::http) fn access(target: Target, path: &Path<'_>) -> Access {
         | Target::Sessions(_)
         | Target::SignInPage(_)
         | Target::Provider(_)
+        | Target::ConsolePage
+        | Target::ConsoleFile
         | Target::Verify
         | Target::OtherMethod(_) => Access::Same,
         Target::Flows => Access::Flows,
@@ -49,6 +51,7 @@ pub(in crate::http) fn access(target: Target, path: &Path<'_>) -> Access {
         Target::State => Access::State,
         Target::Admin(admin) => of_admin(admin, path),
         Target::History(_)
+        | Target::Now
         | Target::Proposals(_)
         | Target::SetState
         | Target::Absent

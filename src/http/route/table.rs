@@ -5,6 +5,7 @@
 
 use super::Needs::{self, Anyone, Nothing, Permission, SomeFlow};
 use super::Verb::{Delete, Get, Post, Put};
+use super::pattern::fits;
 use super::{
     Admin, Editor, History, Offer, PageAction, ProposalAction, ProviderAction, SessionAction,
     Target,
@@ -37,29 +38,6 @@ impl Entry {
     pub(super) fn name(&self) -> &'static str {
         self.path.first().copied().unwrap_or_default()
     }
-}
-
-fn fits(pattern: &[&str], segments: &[&str]) -> bool {
-    let Some((first, pattern)) = pattern.split_first() else {
-        return segments.is_empty();
-    };
-    if *first == "**" {
-        return true;
-    }
-    let Some((segment, segments)) = segments.split_first() else {
-        return false;
-    };
-    match *first {
-        "+" => true,
-        "*" => fits(pattern, segments),
-        "@*" => is_scope(segment) && fits(pattern, segments),
-        literal => literal == *segment && fits(pattern, segments),
-    }
-}
-
-/// Whether the segment is the `@scope` of a module's name.
-fn is_scope(segment: &str) -> bool {
-    segment.starts_with('@') || segment.starts_with("%40")
 }
 
 const fn entry(
@@ -180,6 +158,12 @@ pub(super) const TABLE: &[Entry] = &[
         ],
     ),
     flows(&["flows", "**"], &RESERVED),
+    // Files of the program, the same for everyone; what the page shows it asks for with its user's token.
+    editor(&["gateway"], &[(Get, Target::ConsolePage, Nothing)]),
+    editor(
+        &["gateway", "console", "*", "*"],
+        &[(Get, Target::ConsoleFile, Nothing)],
+    ),
     flows(&["gateway", "check"], &[(Post, Target::Check, READ_FLOWS)]),
     flows(
         &["gateway", "deployments"],
@@ -208,6 +192,10 @@ pub(super) const TABLE: &[Entry] = &[
     flows(
         &["gateway", "nodes", "*", "history"],
         &[(Get, Target::History(History::Node), READ_FLOWS)],
+    ),
+    admin(
+        &["gateway", "now"],
+        &[(Get, Target::Now, Permission("diagnostics.read"))],
     ),
     admin(
         &["gateway", "openapi.json"],

@@ -1,0 +1,81 @@
+// What differs between two flow sets: the drawing of each tab with marks, and the elements with their properties.
+
+import * as api from './api.js';
+import { Drawing } from './drawing.js';
+import { h, put } from './dom.js';
+import { element } from './element_diff.js';
+import { marked } from './scene.js';
+import { t } from './text.js';
+
+// Elements of one flow that are shown at once. Our choice; the others are a click away.
+const SHOWN = 100;
+
+// Shows the difference of two revisions; `flow` comes first. `act` makes the button for one flow.
+export async function changes(place, { from, to, flow, isCurrent, act }) {
+    put(place, h('p', { class: 'muted' }, t('loading')));
+    if (!from) {
+        put(place, h('p', { class: 'notice' }, t('changes.first')));
+        return () => {};
+    }
+    let diff;
+    try {
+        diff = await api.read('gateway/diff', { from, to });
+    } catch (error) {
+        if (error.status !== 404) throw error;
+        put(place, h('p', { class: 'notice warn' }, t('changes.forgotten')));
+        return () => {};
+    }
+    if (!isCurrent()) return () => {};
+    return difference(place, diff, { flow, act, sets: () => Promise.all([api.flowSet(from), api.flowSet(to)]) });
+}
+
+// Shows a difference that is there; `sets` fetches the flow sets before and after for the drawing.
+export function difference(place, diff, { flow, act = () => null, sets }) {
+    const ordered = [...diff.flows].sort((a, b) => (b.id === flow) - (a.id === flow));
+    const drawn = ordered.filter((one) => one.id !== null && one.elements.some((found) => found.type !== 'tab'));
+    const stage = h('div', { class: 'stack' });
+    put(place, h('div', { class: 'row between' }, h('h2', null, t('changes.title')), legend(diff)),
+        ordered.length === 0 && h('p', { class: 'empty' }, t('changes.none')),
+        !diff.credentials_compared && ordered.length > 0 && h('p', { class: 'small muted' }, t('changes.no_credentials')),
+        drawn.length > 0 && stage,
+        ordered.map((one) => section(one, act)),
+        diff.omitted > 0 && h('p', { class: 'muted' }, t('changes.omitted', { n: diff.omitted })));
+    return drawn.length > 0 ? drawings(stage, drawn, sets) : () => {};
+}
+
+function legend(diff) {
+    const kinds = ['added', 'removed', 'changed', 'moved', 'repositioned'];
+    return h('span', { class: 'legend' }, kinds.filter((kind) => diff[kind] > 0).map((kind) =>
+        h('span', { class: `badge ${kind}` }, `${diff[kind]} ${t(`difference.${kind}`)}`)));
+}
+
+function name({ id, label }) {
+    return id === null ? t('changes.shared') : String(label || id);
+}
+
+function section(flow, act) {
+    const list = h('div', null, flow.elements.slice(0, SHOWN).map(element));
+    const left = flow.elements.length - SHOWN;
+    const more = left > 0 && h('button', { onclick: () => { more.remove(); list.append(...flow.elements.slice(SHOWN).map(element)); } }, t('changes.more', { n: left }));
+    const label = name(flow);
+    return h('section', { class: 'card', 'aria-label': label },
+        h('div', { class: 'row between' }, h('h3', null, label), act({ id: flow.id, label })), h('br'), list, more);
+}
+
+// The drawing, with a button for each flow if there are several.
+function drawings(stage, flows, sets) {
+    const drawing = new Drawing({ label: t('drawing.changes') });
+    const chosen = (flow) => {
+        for (const chip of chips.children) chip.setAttribute('aria-pressed', String(chip.dataset.id === flow.id));
+        shown.then((both) => both && drawing.show(marked(both[0], both[1], flow)));
+    };
+    const chips = h('div', { class: 'chips', role: 'group', 'aria-label': t('drawing.choose') }, flows.map((flow) =>
+        h('button', { class: 'chip', 'data-id': flow.id, 'aria-pressed': 'false', onclick: () => chosen(flow) }, name(flow))));
+    put(stage, flows.length > 1 && chips, drawing.element);
+    const shown = sets().catch((error) => {
+        put(stage, h('p', { class: 'notice warn' }, t('drawing.missing', { reason: error.message })));
+        return null;
+    });
+    chosen(flows[0]);
+    return () => drawing.stop();
+}

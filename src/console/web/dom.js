@@ -1,0 +1,50 @@
+// Makes elements. A text is always a text node or an attribute: nothing here makes HTML of it.
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+// An element: `h('a', { href: '#/x', onclick: f }, 'text', [more])`. Attributes that are null or false are left out.
+export function h(tag, attributes, ...children) {
+    return fill(document.createElement(tag), attributes, children);
+}
+
+// The same of SVG.
+export function svg(tag, attributes, ...children) {
+    return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+    for (const [name, value] of Object.entries(attributes ?? {})) {
+        if (value === null || value === undefined || value === false) continue;
+        if (typeof value === 'function') element.addEventListener(name.slice(2), value);
+        else element.setAttribute(name, value === true ? '' : String(value));
+    }
+    add(element, children);
+    return element;
+}
+
+function add(element, children) {
+    for (const child of children) {
+        if (Array.isArray(child)) add(element, child);
+        else if (child instanceof Node) element.append(child);
+        else if (child !== null && child !== undefined && child !== false) element.append(String(child));
+    }
+}
+
+// Puts these in the place of all that is in an element.
+export function put(element, ...children) {
+    element.replaceChildren();
+    add(element, children);
+    return element;
+}
+
+// A sentence for all, also read out.
+export function toast(text) {
+    let place = document.querySelector('.toasts');
+    if (!place) {
+        place = h('div', { class: 'toasts', role: 'status' });
+        document.body.append(place);
+    }
+    const shown = h('div', { class: 'toast' }, text);
+    place.append(shown);
+    setTimeout(() => shown.remove(), 8000);
+}

@@ -1,0 +1,67 @@
+//! `GET /gateway/now`: whether the gateway and its runtimes are well, and the last hour in numbers.
+
+use super::error::Error;
+use super::request_context::RequestContext;
+use super::response;
+use super::response_body::Body;
+use crate::audit::rfc3339;
+use crate::gateway::{Backend, Gateway};
+use crate::metrics::{INTERVAL, Sample};
+use hyper::{Response, StatusCode};
+use serde_json::{Value as Json, json};
+
+/// The same for every runtime of the gateway.
+pub(super) fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
+    let gateway = ctx.gateway;
+    if !gateway.config.console.enabled {
+        return Err(Error::NotFound);
+    }
+    let here = ctx.backend;
+    let closed = here.deployments.closed(ctx.now);
+    let backends = gateway.backends.all().iter();
+    let runtimes: Vec<Json> = backends.map(|backend| runtime(backend)).collect();
+    let body = json!({
+        "time": rfc3339(ctx.now),
+        "version": env!("CARGO_PKG_VERSION"),
+        "flows": here.deployments.state(),
+        "set_aside": here.deployments.set_aside(),
+        "stopped": here.deployments.stopped_flows(),
+        "closed": closed.0.iter().map(|found| found.message.as_str()).collect::<Vec<_>>(),
+        "runtimes": runtimes,
+        "interval": INTERVAL.as_secs(),
+        "samples": samples(gateway),
+    });
+    Ok(response::json(StatusCode::OK, body.to_string()))
+}
+
+fn runtime(backend: &Backend) -> Json {
+    let Some(upstream) = backend.runtime.upstream() else {
+        return json!({ "name": "engine", "state": "well" });
+    };
+    let state = match (upstream.healthy(), upstream.authorized()) {
+        (false, _) => "unreachable",
+        (true, false) => "unauthorized",
+        (true, true) => "well",
+    };
+    json!({ "name": upstream.name(), "state": state })
+}
+
+/// One list for each number, oldest first; `null` where there is none.
+fn samples(gateway: &Gateway) -> Json {
+    let samples = gateway.last_hour.samples();
+    let list = |number: fn(&Sample) -> f64| samples.iter().map(number).collect::<Vec<f64>>();
+    json!({
+        "at": samples.iter().map(|sample| sample.at).collect::<Vec<_>>(),
+        "requests": list(|sample| sample.requests),
+        "errors": list(|sample| sample.errors),
+        "p50": list(|sample| sample.p50),
+        "p99": list(|sample| sample.p99),
+        "sign_ins": list(|sample| sample.sign_ins),
+        "refusals": list(|sample| sample.refusals),
+        "deployments": list(|sample| sample.deployments),
+        "messages": list(|sample| sample.messages),
+        "editors": list(|sample| sample.editors),
+        "sessions": list(|sample| sample.sessions),
+        "memory": list(|sample| sample.memory),
+    })
+}
