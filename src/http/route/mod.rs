@@ -7,6 +7,7 @@
 mod admin;
 mod history;
 mod pattern;
+mod offers;
 mod recorded;
 mod sessions;
 mod some_flows;

@@ -6,9 +6,13 @@
 use super::Needs::{self, Anyone, Nothing, Permission, SomeFlow};
 use super::Verb::{Delete, Get, Post, Put};
 use super::pattern::fits;
+use super::offers::{
+    FORGET_CONTEXT, LIBRARY, MODULE, NODE_MESSAGES, NODE_SET, NODES, OPEN_ABSENT, OPEN_DEBUG_VIEW,
+    OPEN_FILE, OPEN_ICON, OPEN_LOCALE, OPEN_PAGE, OPEN_THEME, READ_CONTEXT, RESERVED, UNASSIGNED,
+    USER_SETTINGS, absent, listing, posts, reads,
+};
 use super::{
-    Admin, Editor, History, Offer, PageAction, ProposalAction, ProviderAction, SessionAction,
-    Target,
+    Admin, History, Offer, PageAction, ProposalAction, ProviderAction, SessionAction, Target,
 };
 use crate::metrics::RouteClass;
 
@@ -364,103 +368,3 @@ const WRITE_FLOWS: Needs<'static> = SomeFlow("flows.write");
 const APPROVE: Needs<'static> = Permission("flows.approve");
 /// All flows start and stop together, and a tag is for all.
 const ALL_FLOWS: Needs<'static> = Permission("flows.write");
-
-const READ_CONTEXT: Offer = reads(Admin::Context, "context.read");
-const FORGET_CONTEXT: Offer = (
-    Delete,
-    Target::Admin(Admin::ForgetContext),
-    Permission("context.write"),
-);
-
-const NODES: [Offer; 3] = [
-    reads(Admin::Nodes, "nodes.read"),
-    posts(Admin::ChangeModules, "nodes.write"),
-    (Put, Target::Absent, Permission("nodes.write")),
-];
-
-const NODE_MESSAGES: [Offer; 4] = listing(Admin::Messages, "nodes.read", "nodes.write");
-
-const MODULE: [Offer; 3] = [
-    reads(Admin::Module, "nodes.read"),
-    (
-        Put,
-        Target::Admin(Admin::SwitchModule),
-        Permission("nodes.write"),
-    ),
-    (
-        Delete,
-        Target::Admin(Admin::ChangeModules),
-        Permission("nodes.write"),
-    ),
-];
-
-const NODE_SET: [Offer; 3] = [
-    reads(Admin::NodeSet, "nodes.read"),
-    (
-        Put,
-        Target::Admin(Admin::SwitchNodeSet),
-        Permission("nodes.write"),
-    ),
-    (Delete, Target::Absent, Permission("nodes.write")),
-];
-
-const LIBRARY: [Offer; 4] = [
-    reads(Admin::Library, "library.read"),
-    posts(Admin::SaveInLibrary, "library.write"),
-    (Put, Target::Absent, Permission("library.write")),
-    (Delete, Target::Absent, Permission("library.write")),
-];
-
-const USER_SETTINGS: [Offer; 4] = [
-    reads(Admin::UserSettings, "settings.read"),
-    posts(Admin::SaveUserSettings, "settings.write"),
-    (Put, Target::Absent, Permission("settings.write")),
-    (Delete, Target::Absent, Permission("settings.write")),
-];
-
-const OPEN_PAGE: [Offer; 1] = open(Editor::Page);
-const OPEN_FILE: [Offer; 1] = open(Editor::File);
-const OPEN_THEME: [Offer; 1] = open(Editor::Theme);
-const OPEN_LOCALE: [Offer; 1] = open(Editor::Locale);
-const OPEN_ICON: [Offer; 1] = open(Editor::Icon);
-const OPEN_DEBUG_VIEW: [Offer; 1] = open(Editor::DebugView);
-const OPEN_ABSENT: [Offer; 1] = [(Get, Target::Absent, Nothing)];
-
-/// Node packages may have put something there; our account may do it, so the caller must be allowed to as well.
-const RESERVED: [Offer; 4] = absent("admin.read", "admin.write");
-
-/// The gateway's own, for what it may have one day.
-const UNASSIGNED: [Offer; 4] = [
-    (Get, Target::Unassigned, Permission("admin.read")),
-    (Post, Target::Unassigned, Permission("admin.write")),
-    (Put, Target::Unassigned, Permission("admin.write")),
-    (Delete, Target::Unassigned, Permission("admin.write")),
-];
-
-const fn reads(admin: Admin, permission: &'static str) -> Offer {
-    (Get, Target::Admin(admin), Permission(permission))
-}
-
-const fn posts(admin: Admin, permission: &'static str) -> Offer {
-    (Post, Target::Admin(admin), Permission(permission))
-}
-
-/// A part of the editor, without sign-in.
-const fn open(part: Editor) -> [Offer; 1] {
-    [(Get, Target::Admin(Admin::Editor(part)), Nothing)]
-}
-
-/// Something that is only read.
-const fn listing(admin: Admin, read: &'static str, write: &'static str) -> [Offer; 4] {
-    let [_, post, put, delete] = absent(read, write);
-    [reads(admin, read), post, put, delete]
-}
-
-const fn absent(read: &'static str, write: &'static str) -> [Offer; 4] {
-    [
-        (Get, Target::Absent, Permission(read)),
-        (Post, Target::Absent, Permission(write)),
-        (Put, Target::Absent, Permission(write)),
-        (Delete, Target::Absent, Permission(write)),
-    ]
-}
