@@ -1,7 +1,9 @@
-//! The example flows that come with the core nodes: folders with JSON files, shown without their `.json`.
+//! The example flows that come with the core nodes and with packages: folders with JSON files, shown without their
+//! `.json`.
 
 use super::CORE;
 use super::files::Folder;
+use super::packages::Packages;
 
 /// The entry at a path of the examples.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,14 +20,17 @@ pub enum Example {
 }
 
 /// Returns the entry at a path; the first part names the module.
-pub(super) fn find(nodes: &Folder, path: &[String]) -> Option<Example> {
-    let Some((module, path)) = path.split_first() else {
-        return Some(Example::Folder {
-            folders: vec![CORE.to_owned()],
-            flows: Vec::new(),
-        });
+pub(super) fn find(nodes: &Folder, packages: &Packages, path: &[String]) -> Option<Example> {
+    let (examples, path) = match path.split_first() {
+        None => {
+            let mut folders = packages.with_examples();
+            folders.insert(0, CORE.to_owned());
+            let flows = Vec::new();
+            return Some(Example::Folder { folders, flows });
+        }
+        Some((module, path)) if module == CORE => (nodes.below("examples")?, path),
+        Some(_) => packages.examples(path)?,
     };
-    let examples = nodes.below("examples").filter(|_| module == CORE)?;
     if let Ok(names) = examples.list(path) {
         let flows = names.files.iter();
         return Some(Example::Folder {
@@ -58,7 +63,11 @@ mod tests {
         let nodes = Folder::open(directory.path()).unwrap();
         let find = |path: &str| {
             let parts = path.split('/').filter(|part| !part.is_empty());
-            find(&nodes, &parts.map(str::to_owned).collect::<Vec<_>>())
+            find(
+                &nodes,
+                &Packages::default(),
+                &parts.map(str::to_owned).collect::<Vec<_>>(),
+            )
         };
         let folder = |folders: &[&str], flows: &[&str]| {
             let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect();

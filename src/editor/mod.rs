@@ -19,6 +19,7 @@ use limits::quota::{Grant, Quota};
 use packages::Packages;
 use palette::Set;
 use serde_json::{Map, Value as Json};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -153,7 +154,24 @@ impl Editor {
         self.packages.sets()
     }
 
-    /// The words of the node sets of packages in a language, by package and set.
+    /// The plugins of packages, each with the name and version of its package.
+    pub fn plugins(&self) -> impl Iterator<Item = (&str, &str, &PackageSet)> {
+        self.packages.plugins()
+    }
+
+    /// The plugins of packages: HTML for the editor.
+    pub fn plugins_html(&self) -> String {
+        let mut html = String::new();
+        self.packages.write_plugins(&mut html);
+        html
+    }
+
+    /// A file of a package for the editor; the path begins with the name of the package.
+    pub fn resource(&self, path: &[String]) -> Option<File> {
+        self.packages.resource(path)
+    }
+
+    /// The words of the node sets and plugins of packages in a language, by package and set.
     pub fn package_words(&self, language: &str) -> Json {
         self.packages.words(language)
     }
@@ -236,8 +254,15 @@ impl Editor {
 
     /// The entry at a path of the example flows; `None`: nothing.
     pub fn example(&self, path: &[String]) -> Option<Example> {
-        examples::find(&self.nodes, path)
+        examples::find(&self.nodes, &self.packages, path)
     }
+}
+
+/// The types of the packages in the directory of a node host, by their files.
+pub fn package_types(directory: &Path) -> BTreeSet<String> {
+    let packages = Packages::find(directory);
+    let types = packages.sets().flat_map(|(_, _, set)| set.types.iter());
+    types.cloned().collect()
 }
 
 /// A package by itself, or within `node-red`, where npm puts it if something else needs another version.

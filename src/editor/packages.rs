@@ -1,5 +1,5 @@
 //! Packages of npm in the directory of the node host: the node sets that they add to the palette, with help, words and
-//! icons.
+//! icons, and their plugins, resources and examples.
 //!
 //! Reads their files as Node-RED's registry does, and runs nothing of them: the palette has them while the host is down
 //! too. Found once, at start.
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The packages that have nodes.
+/// The packages that have nodes or plugins.
 #[derive(Debug, Default)]
 pub(super) struct Packages(Vec<Package>);
 
@@ -20,15 +20,17 @@ pub(super) struct Packages(Vec<Package>);
 struct Package {
     name: String,
     version: String,
+    folder: Folder,
     sets: Vec<PackageSet>,
+    plugins: Vec<PackageSet>,
 }
 
-/// A node set of a package.
+/// A node set, or a plugin, of a package.
 #[derive(Debug)]
 pub struct PackageSet {
     /// Its name: the key in `package.json`.
     pub name: String,
-    /// The types whose templates are in its HTML.
+    /// The types whose templates are in its HTML; a plugin has none.
     pub types: Vec<String>,
     /// The folder of its files.
     folder: Folder,
@@ -75,13 +77,70 @@ impl Packages {
         }
     }
 
-    /// The words of all sets in a language, by package and set.
+    /// All plugins, each with the name and version of its package.
+    pub(super) fn plugins(&self) -> impl Iterator<Item = (&str, &str, &PackageSet)> {
+        self.0.iter().flat_map(|package| {
+            let (name, version) = (package.name.as_str(), package.version.as_str());
+            package.plugins.iter().map(move |set| (name, version, set))
+        })
+    }
+
+    /// Writes the HTML of the plugins, each after the comment by which the editor finds it.
+    pub(super) fn write_plugins(&self, out: &mut String) {
+        for (module, _, plugin) in self.plugins() {
+            if let Ok(html) = plugin.folder.text(&[format!("{}.html", plugin.stem)]) {
+                let _ = writeln!(
+                    out,
+                    "\n<!-- --- [red-plugin:{module}/{}] --- -->",
+                    plugin.name
+                );
+                out.push_str(&html);
+            }
+        }
+    }
+
+    /// A file of a package for the editor; the path begins with the name of the package.
+    pub(super) fn resource(&self, path: &[String]) -> Option<File> {
+        let (package, path) = self.named(path)?;
+        package.folder.below("resources")?.file(path)
+    }
+
+    /// The names of the packages that have example flows.
+    pub(super) fn with_examples(&self) -> Vec<String> {
+        let packages = self.0.iter();
+        packages
+            .filter(|package| package.folder.below("examples").is_some())
+            .map(|package| package.name.clone())
+            .collect()
+    }
+
+    /// The examples of a package, and the rest of a path that begins with its name.
+    pub(super) fn examples<'p>(&self, path: &'p [String]) -> Option<(Folder, &'p [String])> {
+        let (package, path) = self.named(path)?;
+        Some((package.folder.below("examples")?, path))
+    }
+
+    /// The package whose name a path begins with, and the rest of the path. A name with a scope is two segments.
+    fn named<'p>(&self, path: &'p [String]) -> Option<(&Package, &'p [String])> {
+        let is_scoped = path.first().is_some_and(|first| first.starts_with('@'));
+        let (name, rest) = path.split_at_checked(if is_scoped { 2 } else { 1 })?;
+        let name = name.join("/");
+        let package = self.0.iter().find(|package| package.name == name)?;
+        Some((package, rest))
+    }
+
+    /// The words of all sets and plugins in a language, by package and set.
     pub(super) fn words(&self, language: &str) -> Json {
-        let words = self.sets().filter_map(|(module, _, set)| {
-            let words = catalog::read(&set.folder, &format!("{}.json", set.stem), language)
-                .or_else(|| catalog::read(&set.folder, &format!("{}.json", set.stem), "en-US"))?;
-            Some((format!("{module}/{}", set.name), words))
-        });
+        let words = self
+            .sets()
+            .chain(self.plugins())
+            .filter_map(|(module, _, set)| {
+                let words = catalog::read(&set.folder, &format!("{}.json", set.stem), language)
+                    .or_else(|| {
+                        catalog::read(&set.folder, &format!("{}.json", set.stem), "en-US")
+                    })?;
+                Some((format!("{module}/{}", set.name), words))
+            });
         Json::Object(words.collect())
     }
 
@@ -132,20 +191,29 @@ fn children(directory: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// A package with nodes; `None`: it has none.
+/// A package with nodes or plugins; `None`: it has neither.
 fn package(directory: &Path) -> Option<Package> {
     let folder = Folder::open(directory).ok()?;
     let text = folder.text(&["package.json"]).ok()?;
     let facts: Json = serde_json::from_str(&text).ok()?;
-    let nodes = facts.get("node-red")?.get("nodes")?.as_object()?;
+    let listed = facts.get("node-red")?;
     let text = |key: &str| facts.get(key).and_then(Json::as_str).map(str::to_owned);
-    let sets = nodes
-        .iter()
-        .filter_map(|(name, file)| set(&folder, name, file.as_str()?));
+    let sets = |key: &str| -> Vec<PackageSet> {
+        let sets = listed.get(key).and_then(Json::as_object).into_iter();
+        sets.flatten()
+            .filter_map(|(name, file)| set(&folder, name, file.as_str()?))
+            .collect()
+    };
+    let (nodes, plugins) = (sets("nodes"), sets("plugins"));
+    if nodes.is_empty() && plugins.is_empty() {
+        return None;
+    }
     Some(Package {
         name: text("name")?,
         version: text("version").unwrap_or_default(),
-        sets: sets.collect(),
+        sets: nodes,
+        plugins,
+        folder,
     })
 }
 
@@ -176,12 +244,17 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();
         };
-        let facts = r#"{"name":"@s/p","version":"1.2.3","node-red":{"nodes":{"one":"./src/1.js","out":"../../x.js","none":"src/2.js"}}}"#;
+        let facts = r#"{"name":"@s/p","version":"1.2.3","node-red":{"nodes":{"one":"./src/1.js","out":"../../x.js","none":"src/2.js"},"plugins":{"side":"src/side.js"}}}"#;
         write("@s/p/package.json", facts);
         write("@s/p/src/1.html", "<script data-template-name='one'>");
         write("@s/p/src/locales/en-US/1.html", " help");
         write("@s/p/src/locales/en-US/1.json", r#"{"a":"b"}"#);
         write("@s/p/src/icons/i.png", "png");
+        write("@s/p/src/side.html", "<script>side</script>");
+        write("@s/p/src/locales/en-US/side.json", r#"{"c":"d"}"#);
+        write("@s/p/resources/deep/r.js", "r");
+        write("@s/p/examples/one/e.json", "[]");
+        write("@s/p/secret.js", "secret");
         write("plain/package.json", r#"{"name":"plain"}"#);
         write("x.html", "<script data-template-name='outside'>");
         let packages = Packages::find(directory.path());
@@ -206,11 +279,37 @@ mod tests {
         let expected =
             "\n<!-- --- [red-module:@s/p/one] --- -->\n<script data-template-name='one'> help";
         assert_eq!(html, expected);
-        let words = serde_json::json!({ "@s/p/one": { "a": "b" } });
+        let words = serde_json::json!({ "@s/p/one": { "a": "b" }, "@s/p/side": { "c": "d" } });
         assert_eq!(packages.words("fr"), words);
         assert!(packages.icon("@s/p", "i.png").is_some());
         assert!(packages.icon("@s/p", "../1.html").is_none());
         assert!(packages.icon("other", "i.png").is_none());
         assert_eq!(packages.icons()["@s/p"], serde_json::json!(["i.png"]));
+        let mut plugins = String::new();
+        packages.write_plugins(&mut plugins);
+        let expected = "\n<!-- --- [red-plugin:@s/p/side] --- -->\n<script>side</script>";
+        assert_eq!(plugins, expected);
+    }
+
+    #[test]
+    fn resources_and_examples_are_found_by_package_and_nothing_else_of_it() {
+        let (_directory, packages) = packages();
+        let path = |path: &str| -> Vec<String> { path.split('/').map(str::to_owned).collect() };
+        assert!(packages.resource(&path("@s/p/deep/r.js")).is_some());
+        for other in [
+            "@s/p/secret.js",
+            "@s/p/../secret.js",
+            "@s/p",
+            "@s",
+            "",
+            "plain/package.json",
+        ] {
+            assert!(packages.resource(&path(other)).is_none(), "{other}");
+        }
+        assert_eq!(packages.with_examples(), ["@s/p"]);
+        let asked = path("@s/p/one/e");
+        let (folder, rest) = packages.examples(&asked).unwrap();
+        assert!(folder.path().ends_with("@s/p/examples"));
+        assert_eq!(rest, ["one", "e"]);
     }
 }

@@ -12,7 +12,7 @@ use crate::http::response_body::Body;
 use crate::http::route;
 use hyper::header::ACCEPT;
 use hyper::{Response, StatusCode};
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -44,6 +44,10 @@ pub(super) async fn load(
             let names = path.rest(0);
             file(ctx, editor, move |editor| editor.public(&names)).await
         }
+        route::Editor::Resource => {
+            let names = path.rest(1);
+            file(ctx, editor, move |editor| editor.resource(&names)).await
+        }
         route::Editor::DebugView => {
             let names = path.rest(2);
             file(ctx, editor, move |editor| editor.debug_view(&names)).await
@@ -69,13 +73,39 @@ pub(super) async fn icons(ctx: &RequestContext<'_>) -> Result<Response<Body>, Er
     Ok(response::json(StatusCode::OK, icons))
 }
 
-/// `GET /plugins`: there are none, whether asked for as a list or as HTML.
-pub(super) fn plugins(ctx: &RequestContext<'_>) -> Response<Body> {
+/// `GET /plugins`: those of packages, as a list or as HTML.
+pub(super) async fn plugins(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
+    let editor = ctx.gateway.editor.clone();
     if wants_json(ctx) {
-        response::json(StatusCode::OK, "[]")
-    } else {
-        response::html("")
+        let plugins = editor.as_deref().map(listed).unwrap_or_default();
+        return Ok(response::json(
+            StatusCode::OK,
+            Json::Array(plugins).to_string(),
+        ));
     }
+    let html = match editor {
+        Some(editor) => ctx.blocking(move || editor.plugins_html()).await?,
+        None => String::new(),
+    };
+    Ok(response::html(html))
+}
+
+/// The plugins as the editor lists them. Their ids are known to the runtime only: the editor learns them as it runs their
+/// HTML.
+fn listed(editor: &Editor) -> Vec<Json> {
+    let plugins = editor.plugins().map(|(module, version, plugin)| {
+        json!({
+            "id": format!("{module}/{}", plugin.name),
+            "name": plugin.name,
+            "plugins": [],
+            "enabled": true,
+            "local": true,
+            "user": true,
+            "module": module,
+            "version": version,
+        })
+    });
+    plugins.collect()
 }
 
 /// `GET …/messages`: the words of modules that are not the core's, whichever of them is asked for.

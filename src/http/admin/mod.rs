@@ -50,7 +50,7 @@ pub(super) async fn act(
         Admin::SaveUserSettings => user_settings::save(ctx).await,
         Admin::Library => library::read(ctx, path).await,
         Admin::SaveInLibrary => library::save(ctx, path).await,
-        Admin::Plugins => Ok(editor::plugins(ctx)),
+        Admin::Plugins => editor::plugins(ctx).await,
         Admin::Messages => editor::messages(ctx).await,
         Admin::Icons => editor::icons(ctx).await,
         Admin::Editor(part) => editor::load(ctx, path, part).await,

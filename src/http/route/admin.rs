@@ -68,6 +68,8 @@ pub(in crate::http) enum Editor {
     Icon,
     /// `GET /debug/view/…`
     DebugView,
+    /// `GET /resources/…`
+    Resource,
 }
 
 /// The requests about proposals.

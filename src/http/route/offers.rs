@@ -62,6 +62,7 @@ pub(super) const OPEN_FILE: [Offer; 1] = open(Editor::File);
 pub(super) const OPEN_THEME: [Offer; 1] = open(Editor::Theme);
 pub(super) const OPEN_LOCALE: [Offer; 1] = open(Editor::Locale);
 pub(super) const OPEN_ICON: [Offer; 1] = open(Editor::Icon);
+pub(super) const OPEN_RESOURCE: [Offer; 1] = open(Editor::Resource);
 pub(super) const OPEN_DEBUG_VIEW: [Offer; 1] = open(Editor::DebugView);
 pub(super) const OPEN_ABSENT: [Offer; 1] = [(Get, Target::Absent, Nothing)];
 

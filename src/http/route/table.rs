@@ -8,7 +8,7 @@ use super::Verb::{Delete, Get, Post, Put};
 use super::pattern::fits;
 use super::offers::{
     FORGET_CONTEXT, LIBRARY, MODULE, NODE_MESSAGES, NODE_SET, NODES, OPEN_ABSENT, OPEN_DEBUG_VIEW,
-    OPEN_FILE, OPEN_ICON, OPEN_LOCALE, OPEN_PAGE, OPEN_THEME, READ_CONTEXT, RESERVED, UNASSIGNED,
+    OPEN_FILE, OPEN_ICON, OPEN_LOCALE, OPEN_PAGE, OPEN_RESOURCE, OPEN_THEME, READ_CONTEXT, RESERVED, UNASSIGNED,
     USER_SETTINGS, absent, listing, posts, reads,
 };
 use super::{
@@ -339,7 +339,7 @@ pub(super) const TABLE: &[Entry] = &[
     ),
     editor(&["red", "+"], &OPEN_FILE),
     reserved(&["red", "**"]),
-    editor(&["resources", "+"], &OPEN_ABSENT),
+    editor(&["resources", "+"], &OPEN_RESOURCE),
     reserved(&["resources", "**"]),
     admin(&["settings"], &[reads(Admin::Settings, "settings.read")]),
     admin(&["settings", "user"], &USER_SETTINGS),
