@@ -4,6 +4,8 @@ use super::NEEDS_APPROVAL;
 use crate::auth::Permissions;
 use crate::config::{Config, Mount};
 use crate::deployment::{Judgement, judge_file};
+#[cfg(feature = "engine")]
+use crate::editor::package_types;
 use crate::policy::{self, Violation, WRITE, Who};
 use clap::{Args, ValueEnum};
 use flows::{FlowSet, Lint, Submission};
@@ -97,10 +99,11 @@ fn check(config: &Config, arguments: &CheckFlows) -> Result<(String, Report), St
         user: arguments.user.as_deref().unwrap_or("user"),
         permissions: &permissions,
     };
-    // Only the engine's types are known here.
+    // Only the types of the engine and of its packages are known here.
     let is_engine = arguments.upstream.is_none() && config.upstreams.is_empty();
     let policy = mount.map_or(&config.policy, |mount| &mount.policy);
-    let judged = judge_file(policy, who, (base, submission), TYPES.filter(|_| is_engine));
+    let types = types(config).filter(|_| is_engine);
+    let judged = judge_file(policy, who, (base, submission), types.as_deref());
     let report = Report {
         judgement: judged.map_err(|error| error.to_string())?,
         may_deploy: permissions.cover_some(WRITE),
@@ -108,11 +111,22 @@ fn check(config: &Config, arguments: &CheckFlows) -> Result<(String, Report), St
     Ok((text, report))
 }
 
-/// The types of the engine's nodes; a gateway without the engine knows none.
+/// The types of the engine's nodes, and those in the files of the packages of its node host; a gateway without the
+/// engine knows none.
 #[cfg(feature = "engine")]
-const TYPES: Option<&policy::Types> = Some(&engine::nodes::knows);
+#[allow(clippy::unnecessary_wraps, reason = "without the engine it knows none")]
+fn types(config: &Config) -> Option<Box<policy::Types>> {
+    let host = config.engine.node_host.as_ref();
+    let of_packages = host.map(|host| package_types(&host.directory));
+    let of_packages = of_packages.unwrap_or_default();
+    Some(Box::new(move |kind| {
+        engine::nodes::knows(kind) || of_packages.contains(kind)
+    }))
+}
 #[cfg(not(feature = "engine"))]
-const TYPES: Option<&policy::Types> = None;
+fn types(_: &Config) -> Option<Box<policy::Types>> {
+    None
+}
 
 /// The upstream of this name; `None`: the engine.
 fn mount_of<'c>(config: &'c Config, upstream: Option<&str>) -> Result<Option<&'c Mount>, String> {

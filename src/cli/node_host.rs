@@ -93,6 +93,7 @@ mod tests {
             node: node.into(),
             memory: 0,
             start_timeout: Duration::ZERO,
+            sockets: directory.to_owned(),
         }
     }
 

@@ -1,6 +1,6 @@
-//! `[[admin_route]]`: permissions of the paths that node packages add to an upstream's admin API.
+//! `[[admin_route]]`: permissions of the paths that node packages add to the admin API.
 //!
-//! Without one they need `admin.read` or `admin.write`. Paths that `http` lists keep their permissions.
+//! Without one they need `admin.read` or `admin.write` at an upstream; those of the node host what `http` says. Paths that `http` lists keep their permissions.
 
 use super::Upstream;
 use super::error::SpannedError;
@@ -16,14 +16,14 @@ use toml::Spanned;
 pub(super) fn admin_routes(
     raw: Vec<Spanned<raw::AdminRoute>>,
     upstreams: &[Upstream],
+    has_node_host: bool,
     source: &Source<'_>,
 ) -> Result<Vec<Route>, SpannedError> {
     let mut routes: Vec<Route> = Vec::new();
     for table in raw {
         let span = table.span();
-        if upstreams.is_empty() {
-            let sentence =
-                "an [[admin_route]] is for an [upstream]: our own engine has no node packages";
+        if upstreams.is_empty() && !has_node_host {
+            let sentence = "an [[admin_route]] is for an [upstream], or for the packages of [engine.node_host]: our own engine has none";
             return Err(SpannedError::rule(span, sentence));
         }
         let route = admin_route(table, upstreams, source)?;

@@ -30,6 +30,8 @@ pub struct NodeHost {
     pub memory: u64,
     /// The time-out for loading all packages, and for the host's part of a deployment.
     pub start_timeout: Duration,
+    /// The directory of the sockets on which it serves what packages serve.
+    pub sockets: PathBuf,
 }
 
 /// One `[[engine.context]]`: a store for what flows remember.
@@ -108,7 +110,7 @@ pub(super) fn engine(
         context: contexts(raw.context, data, source)?,
         node_host: raw
             .node_host
-            .map(|table| node_host(table, source))
+            .map(|table| node_host(table, data, source))
             .transpose()?,
     })
 }
@@ -128,7 +130,11 @@ fn memory(entry: raw::Entry, source: &Source<'_>) -> Result<Option<u64>, Spanned
 }
 
 /// The node host; its directory must be written.
-fn node_host(table: Spanned<raw::NodeHost>, source: &Source<'_>) -> Result<NodeHost, SpannedError> {
+fn node_host(
+    table: Spanned<raw::NodeHost>,
+    data: &Path,
+    source: &Source<'_>,
+) -> Result<NodeHost, SpannedError> {
     let span = table.span();
     let raw = table.into_inner();
     let Some(directory) = &raw.directory else {
@@ -149,6 +155,7 @@ fn node_host(table: Spanned<raw::NodeHost>, source: &Source<'_>) -> Result<NodeH
         },
         memory: source.size(raw.memory, 512 * MIB, 64 * MIB..=64 * GIB)?,
         start_timeout: source.duration(raw.start_timeout, 30 * SECOND, SECOND..=HOUR)?,
+        sockets: data.join("node-host"),
     })
 }
 

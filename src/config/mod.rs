@@ -398,6 +398,8 @@ pub struct Upstream {
     pub mount: Mount,
     /// The path of its own admin API, spelled as it does; empty for the root.
     pub root: String,
+    /// The Unix socket on which the node host listens; `None`: it is another runtime, at `host` and `port`.
+    pub socket: Option<PathBuf>,
     /// Whether it is spoken to over TLS.
     pub secure: bool,
     /// Its host: a name, or an address without brackets.

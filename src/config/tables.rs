@@ -59,7 +59,9 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     each_once(listened.chain(others).collect())?;
     let storage = storage(raw.storage, source)?;
     let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), &raw.policy, source)?;
-    let admin_routes = admin_route::admin_routes(raw.admin_route, &upstreams, source)?;
+    let has_node_host = raw.engine.node_host.is_some();
+    let admin_routes =
+        admin_route::admin_routes(raw.admin_route, &upstreams, has_node_host, source)?;
     let routes = route::routes(raw.route, &upstreams, &admin_routes, source)?;
     Ok(Config {
         file: None,

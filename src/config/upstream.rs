@@ -99,6 +99,7 @@ fn upstream(
         root,
         account: account(&mut raw, dialect, source)?,
         identity_headers: flag(raw.identity_headers, false)?,
+        socket: None,
         secure,
         host,
         port,

@@ -146,7 +146,10 @@ impl Runtime {
     pub(super) async fn types(&self) -> Result<Box<Types>, Error> {
         match *self {
             #[cfg(feature = "engine")]
-            Self::Own(_) => Ok(Box::new(engine::nodes::knows)),
+            Self::Own(ref engine) => {
+                let engine = engine.clone();
+                Ok(Box::new(move |kind| engine.knows(kind)))
+            }
             Self::Upstream(ref upstream) => {
                 let types = upstream.types().await?;
                 Ok(Box::new(move |kind| types.contains(kind)))

@@ -7,6 +7,8 @@ mod hosts;
 #[cfg(feature = "engine")]
 mod own_engine;
 mod provider_client;
+#[cfg(feature = "engine")]
+mod package_servers;
 mod quotas;
 mod rate_limits;
 #[cfg(feature = "console")]
@@ -15,6 +17,8 @@ mod sampler;
 pub use crate::deployment::Runtime;
 pub use backend::{Backend, Backends, RoutingError, Rules};
 pub use hosts::{ServedHosts, machine_name, of_operations};
+#[cfg(feature = "engine")]
+pub use package_servers::PackageServers;
 pub use quotas::Shares;
 pub use rate_limits::{Counted, LimitState, RateLimits};
 
@@ -67,6 +71,9 @@ pub struct Gateway {
     /// The stock editor's files, if they are served.
     #[cfg(feature = "engine")]
     pub editor: Option<Arc<Editor>>,
+    /// The servers of npm packages; `None`: there is no node host.
+    #[cfg(feature = "engine")]
+    pub packages: Option<PackageServers>,
     /// The channel that reports events to editors.
     pub comms: Arc<Comms>,
     /// The persistent data.
@@ -177,6 +184,8 @@ impl Gateway {
             stalled: config.timeouts.body_idle,
         });
         let gateway = Arc::new(Self {
+            #[cfg(feature = "engine")]
+            packages: PackageServers::open(&config)?,
             hosts: ServedHosts::new(&config),
             shares: Shares::new(&config.limits),
             rate_limits: RateLimits::default(),

@@ -48,6 +48,7 @@ fn node_host(config: &config::NodeHost) -> NodeHost {
         node: config.node.clone(),
         memory: config.memory,
         start_timeout: config.start_timeout,
+        sockets: config.sockets.clone(),
     }
 }
 

@@ -10,7 +10,7 @@ use super::request_body;
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
-use super::{redact, ws_endpoint};
+use super::{packages, redact, ws_endpoint};
 use crate::auth::Caller;
 use crate::gateway::Runtime;
 use crate::upstream::{Authorization, seen_by_flows};
@@ -65,10 +65,7 @@ pub(super) async fn call(
     }
     let method = &ctx.head.method;
     let Some(endpoint) = engine.endpoint(method, path.as_str()) else {
-        return match others(engine, path) {
-            Some(allow) => response::other_method(method, allow),
-            None => Err(Error::NotFound),
-        };
+        return of_package(ctx, path, engine).await;
     };
     // A token that let the caller in stays here: a flow could use it for more.
     ctx.authorization = match ctx.caller {
@@ -88,6 +85,24 @@ pub(super) async fn call(
     let answer = answer.map_err(|_| Error::EndpointTimeout)??;
     let (reply, held) = answer.map_err(|Exhausted| Error::MemoryBusy)?;
     Ok(response(reply)?.map(|body| body.charged(held)))
+}
+
+/// Handles a request for a path without an http-in node of this method: a package may have an endpoint there.
+async fn of_package(
+    ctx: &mut RequestContext<'_>,
+    path: &Path<'_>,
+    engine: &Engine,
+) -> Result<Response<Body>, Error> {
+    let answered = match ctx.gateway.packages {
+        Some(_) => Box::pin(packages::endpoint(ctx, path)).await,
+        None => Err(Error::NotFound),
+    };
+    match (answered, others(engine, path)) {
+        (Err(Error::NotFound | Error::Engine(engine::Error::NodeHostDown)), Some(allow)) => {
+            response::other_method(&ctx.head.method, allow)
+        }
+        (answered, _) => answered,
+    }
 }
 
 /// The memory charged to an unauthenticated caller: for the request until the engine is done with it, even if the

@@ -64,7 +64,9 @@ pub(super) async fn act(
         | Target::ConsolePage
         | Target::ConsoleFile
         | Target::Now
-        | Target::Verify => Err(Error::NotFound),
+        | Target::Verify
+        // The engine's.
+        | Target::PackageAdmin => Err(Error::NotFound),
         Target::Admin(admin) if admin.is_of_engine() => Err(Error::NoEngine),
         Target::History(history) => Box::pin(history::act(ctx, path, history)).await,
         Target::Endpoint if websocket::is_wanted(ctx.head) => {
@@ -119,7 +121,7 @@ async fn pass_json(
 }
 
 /// A body, to be passed on as it comes.
-fn streamed(ctx: &mut RequestContext<'_>) -> Outgoing {
+pub(super) fn streamed(ctx: &mut RequestContext<'_>) -> Outgoing {
     let config = &ctx.gateway.config;
     let Some(incoming) = ctx.body.take() else {
         return Outgoing::empty();
@@ -140,6 +142,23 @@ async fn pass(
     body: Outgoing,
     upstream: &Upstream,
 ) -> Result {
+    let response = exchange(ctx, path, body, upstream).await?;
+    if ctx.class != RouteClass::Endpoint {
+        no_refusal(upstream, response.status())?;
+        if let Some(error_page) = error_page_as_json(response.status(), response.headers()) {
+            return Ok(error_page);
+        }
+    }
+    Ok(returned_response(ctx, upstream, response).map(Body::Upstream))
+}
+
+/// Sends a request to an upstream, and waits for the head of its response.
+pub(super) async fn exchange(
+    ctx: &mut RequestContext<'_>,
+    path: &Path<'_>,
+    body: Outgoing,
+    upstream: &Upstream,
+) -> Result<Response<upstream::ResponseBody>> {
     if matches!(ctx.head.method, Method::TRACE | Method::CONNECT) {
         // An answer to TRACE would show the headers that we add (RFC 9110 §9.3.8).
         let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned();
@@ -169,15 +188,7 @@ async fn pass(
     if let Err(upstream::Error::Request(Refusal::NotAllowed)) = &sent {
         ctx.check()?;
     }
-    let response = sent?;
-    let admin = ctx.class != RouteClass::Endpoint;
-    if admin {
-        no_refusal(upstream, response.status())?;
-        if let Some(error_page) = error_page_as_json(response.status(), response.headers()) {
-            return Ok(error_page);
-        }
-    }
-    Ok(returned_response(ctx, upstream, response).map(Body::Upstream))
+    Ok(sent?)
 }
 
 /// `POST /flows`: checked and sent in its turn.

@@ -15,7 +15,6 @@ pub(super) fn forwarded_request<'c>(
     target: &'c PathAndQuery,
     upstream: Option<&Upstream>,
 ) -> ForwardedRequest<'c> {
-    let known = ctx.caller.as_ref().filter(|c| c.is_known());
     ForwardedRequest {
         head: ctx.outgoing(),
         target,
@@ -29,8 +28,10 @@ pub(super) fn forwarded_request<'c>(
         },
         id: &ctx.id,
         authorization: ctx.authorization,
-        identity: known
-            .filter(|_| upstream.is_some_and(Upstream::sends_identity_headers))
+        identity: ctx
+            .caller
+            .as_ref()
+            .filter(|caller| upstream.is_some_and(|to| to.receives_identity(caller.is_known())))
             .map(|caller| Identity::new(&caller.user, caller.permissions.shown().names())),
     }
 }

@@ -5,7 +5,7 @@ use super::path::Path;
 use super::route::{self, Access, Needs, Route, Target, access};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
 use crate::config::AmbientCredentials;
-use crate::gateway::{Backend, Rules};
+use crate::gateway::{Backend, Rules, Runtime};
 use crate::metrics::RouteClass;
 use hyper::Method;
 use hyper::http::request::Parts;
@@ -37,9 +37,12 @@ pub(super) fn route<'r>(
     rules: &'r Rules,
 ) -> Route<'r> {
     let route = route::route(method, path, &rules.paths);
-    match backend.runtime.upstream() {
-        Some(_) => route.forwarded(),
-        None => route,
+    match &backend.runtime {
+        #[cfg(feature = "engine")]
+        Runtime::Own(engine) => route.or_of_package(method, path, &rules.paths, |admin| {
+            engine.package_access(method, admin)
+        }),
+        Runtime::Upstream(_) => route.forwarded(),
     }
 }
 

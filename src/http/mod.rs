@@ -49,6 +49,8 @@ mod meter;
 mod now;
 mod openapi;
 mod origin;
+#[cfg(feature = "engine")]
+mod packages;
 mod page_session;
 mod path;
 mod pieces;
@@ -299,6 +301,7 @@ async fn act(
         Target::History(history) => history::act(ctx, path, history).await,
         Target::Comms => comms::open(ctx, None),
         Target::Endpoint => endpoint::call(ctx, path).await,
+        Target::PackageAdmin => packages::admin(ctx, path).await,
         // The same for every runtime, and handled before.
         Target::Absent
         | Target::Unassigned

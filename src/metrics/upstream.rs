@@ -5,7 +5,7 @@ use super::histogram::{Histogram, Histograms};
 use super::labels::{STATUSES, TunnelEnd, UpstreamFault, UpstreamSignIn, status};
 use super::register::{UPSTREAM_DURATION, counter, gauge};
 use metrics::{Counter, Gauge};
-use metrics_exporter_prometheus::PrometheusRecorder;
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,6 +92,12 @@ impl Upstream {
             sign_ins: UpstreamSignIn::NAMES.map(sign_in),
             tunnels: Tunnels::register(r, own),
         }
+    }
+
+    /// Metrics that are not exported.
+    pub fn unexported() -> Self {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        Self::register(&recorder, &Histograms::default(), "")
     }
 
     /// A tunnel is open; so is its connection.

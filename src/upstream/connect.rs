@@ -1,4 +1,4 @@
-//! Opens a connection to the upstream: TCP, TLS if the url requires it, HTTP/1.1.
+//! Opens a connection to the upstream: TCP, TLS if the url requires it, or a Unix socket; HTTP/1.1.
 
 use super::http1::{Connection, Stream};
 use super::{Error, KEEPALIVE};
@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -52,6 +52,8 @@ pub enum OpenError {
 pub(super) struct Connect {
     host: String,
     port: u16,
+    /// Instead of host and port.
+    socket: Option<PathBuf>,
     limit: Duration,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     metrics: Arc<metrics::Upstream>,
@@ -72,6 +74,7 @@ impl Connect {
         Ok(Self {
             host: config.host.clone(),
             port: config.port,
+            socket: config.socket.clone(),
             limit: config.connect,
             tls,
             metrics,
@@ -87,6 +90,9 @@ impl Connect {
     }
 
     async fn open(&self) -> io::Result<Box<Connection>> {
+        if let Some(socket) = &self.socket {
+            return Ok(self.speak(UnixStream::connect(socket).await?));
+        }
         let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
         tcp.set_nodelay(true)?;
         let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE);

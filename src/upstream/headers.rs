@@ -122,9 +122,10 @@ impl Upstream {
         deployment_type(self.0.config.dialect)
     }
 
-    /// Whether the upstream receives the caller's identity.
-    pub fn sends_identity_headers(&self) -> bool {
-        self.0.config.identity_headers
+    /// Whether the upstream receives the caller's identity: that of a user, or also what an anonymous caller may do. The
+    /// node host decides by it.
+    pub fn receives_identity(&self, is_user: bool) -> bool {
+        self.0.config.identity_headers && (is_user || self.0.config.socket.is_some())
     }
 }
 

@@ -138,7 +138,16 @@ pub enum Error {
 impl Upstream {
     /// Prepares connections; the upstream need not be there yet.
     pub fn open(config: config::Upstream, metrics: &Metrics) -> Result<Self, OpenError> {
-        let metrics = Arc::new(metrics.upstream(&config.mount.name));
+        let metrics = metrics.upstream(&config.mount.name);
+        Self::with_metrics(config, metrics)
+    }
+
+    /// The same with these metrics.
+    pub fn with_metrics(
+        config: config::Upstream,
+        metrics: metrics::Upstream,
+    ) -> Result<Self, OpenError> {
+        let metrics = Arc::new(metrics);
         let account = config.account.clone().map(Account::new);
         metrics.authorized(account.is_none());
         Ok(Self(Arc::new(Inner {

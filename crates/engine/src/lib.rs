@@ -42,6 +42,7 @@ pub mod node_info;
 pub mod nodes;
 mod ordered_map;
 mod overload;
+pub mod package_state;
 mod pressure;
 pub mod profile;
 mod profiler;
@@ -70,9 +71,11 @@ use events::{Event, Events};
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Quota;
 use node_host::NodeHost;
+use package_state::{PackageAccess, PackageState};
 use pressure::InFlight;
 use published::Published;
 use serde_json::Value as Json;
+use smol_str::SmolStr;
 use state::EngineState;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -115,6 +118,9 @@ pub enum Error {
     /// Too many messages wait for the flow, or the program needs too much memory.
     #[error("too many messages wait for the flow, try again later")]
     Full,
+    /// The node host does not run, or has not started its nodes yet.
+    #[error("the node host does not run, try again later")]
+    NodeHostDown,
     /// The engine's thread has ended.
     #[error("the engine has ended")]
     Gone,
@@ -141,6 +147,8 @@ struct Shared {
     commands: mpsc::UnboundedSender<Command>,
     endpoints: Published<http::Endpoints>,
     sockets: Published<ws_endpoints::Paths>,
+    /// What the packages of the node host serve.
+    packages: Arc<PackageState>,
     connections: AtomicU64,
     /// Requests to http-in nodes that the thread has not delivered yet.
     calls: Arc<Quota>,
@@ -160,6 +168,7 @@ impl Engine {
             commands,
             endpoints: Published::default(),
             sockets: Published::default(),
+            packages: Arc::default(),
             connections: AtomicU64::new(0),
             calls: Quota::new(WAITING_CALLS, WAITING_CALLS / 2),
             in_flight: InFlight::new(&config),
@@ -302,6 +311,27 @@ impl Engine {
         }
     }
 
+    /// Who decides about a request to this canonical path of the admin API, in lower case; `None`: no npm package has
+    /// added a route for it.
+    pub fn package_access(&self, method: &hyper::Method, path: &str) -> Option<PackageAccess> {
+        self.0.packages.access(method, path)
+    }
+
+    /// Whether the engine has this type of nodes, or an npm package of its node host has it.
+    pub fn knows(&self, kind: &str) -> bool {
+        nodes::knows(kind) || self.0.packages.has(kind)
+    }
+
+    /// The npm packages that are left out, because each has ended the node host several times in a row.
+    pub fn packages_left_out(&self) -> Arc<BTreeSet<SmolStr>> {
+        self.0.packages.left_out()
+    }
+
+    /// Whether the node host takes requests: its first flow set has started.
+    pub fn serves_packages(&self) -> bool {
+        self.0.packages.is_up()
+    }
+
     /// The events that the engine publishes: state, status, debug messages.
     pub fn events(&self) -> &Events {
         &self.0.events
@@ -367,7 +397,8 @@ async fn thread(
         let _ = engine.send(Command::NodeHost(event));
     };
     let parts = (&state.contexts, &state.pressure);
-    state.node_host = NodeHost::new(&state.config, &metrics, parts, publish);
+    let served = Arc::clone(&shared.packages);
+    state.node_host = NodeHost::new(&state.config, (&metrics, served), parts, publish);
     if let Some(host) = &state.node_host {
         tokio::task::spawn_local(node_host::supervise(Rc::clone(host)));
     }

@@ -64,7 +64,14 @@ pub struct NodeHost {
     pub memory: u64,
     /// The time-out for loading all packages, and for the host's part of a deployment.
     pub start_timeout: Duration,
+    /// The directory of the Unix sockets on which it serves what packages serve: made for its owner only.
+    pub sockets: PathBuf,
 }
+
+/// The socket in `NodeHost::sockets` for endpoints (`RED.httpNode`) and upgrades (`RED.server`).
+pub const ENDPOINTS_SOCKET: &str = "endpoints.sock";
+/// The socket in `NodeHost::sockets` for routes of the admin API (`RED.httpAdmin`).
+pub const ADMIN_SOCKET: &str = "admin.sock";
 
 impl Default for Settings {
     fn default() -> Self {

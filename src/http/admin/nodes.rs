@@ -1,10 +1,12 @@
 //! `/nodes…`: the node types that the engine has, as sets of one module, in the shape that the stock CLI and editor
 //! read; for the editor also as HTML.
 //!
-//! All are built in: enabling one changes nothing, and disabling one is refused.
+//! Those of the core are built in: enabling one changes nothing, and disabling one is refused. Those of packages are
+//! disabled while the package is left out.
 
 use super::editor::wants_json;
 use crate::editor::{CORE as MODULE, Editor};
+use crate::gateway::Runtime;
 use crate::http::admin_error::AdminError;
 use crate::http::error::Error;
 use crate::http::request_context::RequestContext;
@@ -13,6 +15,13 @@ use crate::http::response_body::Body;
 use hyper::header::ACCEPT_LANGUAGE;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
+use smol_str::SmolStr;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Why a package does not run, for the editor.
+const LEFT_OUT: &str =
+    "it has ended the node host several times in a row, and is left out until a full deployment";
 
 /// `GET /nodes`
 pub(super) async fn all(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
@@ -22,13 +31,20 @@ pub(super) async fn all(ctx: &RequestContext<'_>) -> Result<Response<Body>, Erro
             let html = ctx.blocking(move || editor.palette(&language)).await??;
             Ok(response::html(html))
         }
-        None => Ok(ok_json(&Json::from(sets(ctx.gateway.editor.as_deref())))),
+        None => Ok(ok_json(&Json::from(sets(
+            ctx.gateway.editor.as_deref(),
+            &left_out(ctx),
+        )))),
     }
 }
 
 /// `GET /nodes/:module`
 pub(super) fn module(ctx: &RequestContext<'_>, name: &str) -> Result<Response<Body>, Error> {
-    Ok(ok_json(&find_module(ctx.gateway.editor.as_deref(), name)?))
+    Ok(ok_json(&find_module(
+        ctx.gateway.editor.as_deref(),
+        &left_out(ctx),
+        name,
+    )?))
 }
 
 /// `GET /nodes/:module/:set`
@@ -37,7 +53,11 @@ pub(super) async fn set(
     module: &str,
     name: &str,
 ) -> Result<Response<Body>, Error> {
-    let set = find_set(ctx.gateway.editor.as_deref(), module, name)?;
+    let set = find_set(
+        ctx.gateway.editor.as_deref(),
+        &left_out(ctx),
+        (module, name),
+    )?;
     match ctx.gateway.editor.clone().filter(|_| !wants_json(ctx)) {
         Some(editor) => {
             let (language, module, name) = (language(ctx), module.to_owned(), name.to_owned());
@@ -56,7 +76,7 @@ pub(super) async fn switch_module(
     name: &str,
 ) -> Result<Response<Body>, Error> {
     let body = ctx.read_json_value().await?;
-    let module = find_module(ctx.gateway.editor.as_deref(), name);
+    let module = find_module(ctx.gateway.editor.as_deref(), &left_out(ctx), name);
     Ok(ok_json(&switched(body.as_ref(), module)?))
 }
 
@@ -67,7 +87,11 @@ pub(super) async fn switch_set(
     name: &str,
 ) -> Result<Response<Body>, Error> {
     let body = ctx.read_json_value().await?;
-    let set = find_set(ctx.gateway.editor.as_deref(), module, name);
+    let set = find_set(
+        ctx.gateway.editor.as_deref(),
+        &left_out(ctx),
+        (module, name),
+    );
     Ok(ok_json(&switched(body.as_ref(), set)?))
 }
 
@@ -75,16 +99,30 @@ fn ok_json(nodes: &Json) -> Response<Body> {
     response::json(StatusCode::OK, nodes.to_string())
 }
 
-fn find_module(editor: Option<&Editor>, name: &str) -> Result<Json, Error> {
-    let mut nodes = sets(editor);
+/// The packages that do not run now.
+type LeftOut = BTreeSet<SmolStr>;
+
+fn left_out(ctx: &RequestContext<'_>) -> Arc<LeftOut> {
+    match &ctx.backend.runtime {
+        Runtime::Own(engine) => engine.packages_left_out(),
+        Runtime::Upstream(_) => Arc::default(),
+    }
+}
+
+fn find_module(editor: Option<&Editor>, left_out: &LeftOut, name: &str) -> Result<Json, Error> {
+    let mut nodes = sets(editor, left_out);
     nodes.retain(|set| set["module"] == name);
     let version = nodes.first().map(|set| set["version"].clone());
     let version = version.ok_or(Error::NotFound)?;
     Ok(json!({ "name": name, "version": version, "nodes": nodes, "plugins": [] }))
 }
 
-fn find_set(editor: Option<&Editor>, module: &str, name: &str) -> Result<Json, Error> {
-    let mut sets = sets(editor).into_iter();
+fn find_set(
+    editor: Option<&Editor>,
+    left_out: &LeftOut,
+    (module, name): (&str, &str),
+) -> Result<Json, Error> {
+    let mut sets = sets(editor, left_out).into_iter();
     let set = sets.find(|set| set["module"] == module && set["name"] == name);
     set.ok_or(Error::NotFound)
 }
@@ -108,19 +146,24 @@ pub(super) fn version(editor: Option<&Editor>) -> &str {
 
 /// The sets of which the engine has the types: those of the editor, or of none if it is not served, those that there
 /// are; and those of packages for the node host.
-fn sets(editor: Option<&Editor>) -> Vec<Json> {
+fn sets(editor: Option<&Editor>, left_out: &LeftOut) -> Vec<Json> {
     let version = version(editor);
     let of = |module: &str, version: &str, name: &str, types: Json| {
-        json!({
+        let is_left_out = left_out.contains(module);
+        let mut set = json!({
             "id": format!("{module}/{name}"),
             "name": name,
             "types": types,
-            "enabled": true,
+            "enabled": !is_left_out,
             "local": module != MODULE,
             "user": module != MODULE,
             "module": module,
             "version": version,
-        })
+        });
+        if is_left_out {
+            set["err"] = LEFT_OUT.into();
+        }
+        set
     };
     let shown = |name: &str, types: Json| of(MODULE, version, name, types);
     match editor {
@@ -162,17 +205,20 @@ mod tests {
 
     #[test]
     fn every_listed_set_has_types_and_can_be_fetched() {
-        let listed = sets(None);
+        let none = LeftOut::new();
+        let listed = sets(None, &none);
         assert_eq!(listed.len(), engine::nodes::sets().count());
         for listed in listed {
             let name = listed["name"].as_str().unwrap_or_default();
-            assert!(find_set(None, MODULE, name).is_ok(), "{name}");
+            assert!(find_set(None, &none, (MODULE, name)).is_ok(), "{name}");
         }
     }
 
     #[test]
     fn nodes_can_be_enabled_but_not_disabled() {
-        let put = |body: &Json, name: &str| switched(Some(body), find_set(None, MODULE, name));
+        let none = LeftOut::new();
+        let put =
+            |body: &Json, name: &str| switched(Some(body), find_set(None, &none, (MODULE, name)));
         assert!(put(&json!({ "enabled": true }), "inject").is_ok());
         assert!(matches!(
             put(&json!({ "enabled": false }), "inject"),
@@ -192,11 +238,15 @@ mod tests {
 
     #[test]
     fn other_modules_and_sets_are_not_found() {
-        let module = |name| find_module(None, name);
+        let none = LeftOut::new();
+        let module = |name| find_module(None, &none, name);
         assert!(module(MODULE).is_ok());
         assert!(matches!(module("node-red-dashboard"), Err(Error::NotFound)));
         for (module, set) in [(MODULE, "nope"), ("other", "inject")] {
-            assert!(matches!(find_set(None, module, set), Err(Error::NotFound)));
+            assert!(matches!(
+                find_set(None, &none, (module, set)),
+                Err(Error::NotFound)
+            ));
         }
     }
 

@@ -203,7 +203,10 @@ pub(super) fn is_ours(error: &Error) -> bool {
                 | Error::EditorBusy
                 | Error::TooManySockets
                 | Error::Engine(
-                    engine::Error::Busy | engine::Error::Full | engine::Error::TooManyProfiles
+                    engine::Error::Busy
+                        | engine::Error::Full
+                        | engine::Error::TooManyProfiles
+                        | engine::Error::NodeHostDown
                 )
         );
     !is_logged

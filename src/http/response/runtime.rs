@@ -40,6 +40,10 @@ pub(super) fn engine(error: &engine::Error) -> Response<Body> {
             retry_after(refused, RETRY_DELAY)
         }
         E::Full => retry_after(refuse(S::SERVICE_UNAVAILABLE, "flow_busy"), RETRY_DELAY),
+        E::NodeHostDown => retry_after(
+            refuse(S::SERVICE_UNAVAILABLE, "node_host_down"),
+            RETRY_DELAY,
+        ),
         E::Gone => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
     }
 }

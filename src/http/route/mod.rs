@@ -8,6 +8,8 @@ mod admin;
 mod history;
 mod pattern;
 mod offers;
+#[cfg(feature = "engine")]
+mod packages;
 mod recorded;
 mod sessions;
 mod some_flows;
@@ -94,6 +96,8 @@ pub(super) enum Target {
     Absent,
     /// A path of the gateway itself that has no endpoint; no runtime gets it.
     Unassigned,
+    /// A route that an npm package has added to the admin API of our own engine.
+    PackageAdmin,
     /// Perhaps an endpoint made by a flow.
     Endpoint,
     /// A listed path with a method that it does not have.

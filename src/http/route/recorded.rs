@@ -77,6 +77,7 @@ impl Route<'_> {
             | Target::History(_)
             | Target::Absent
             | Target::Unassigned
+            | Target::PackageAdmin
             | Target::Endpoint => write,
         }
     }

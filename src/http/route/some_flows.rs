@@ -55,6 +55,7 @@ pub(in crate::http) fn access(target: Target, path: &Path<'_>) -> Access {
         | Target::Proposals(_)
         | Target::SetState
         | Target::Absent
+        | Target::PackageAdmin
         | Target::Unassigned => Access::Nothing,
     }
 }

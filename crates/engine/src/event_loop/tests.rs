@@ -44,6 +44,7 @@ fn thread(nodes: Vec<BoxedNode>) -> (Thread, mpsc::UnboundedReceiver<()>) {
         commands: mpsc::unbounded_channel().0,
         endpoints: Published::default(),
         sockets: Published::default(),
+        packages: Arc::default(),
         connections: std::sync::atomic::AtomicU64::new(0),
         calls: limits::quota::Quota::new(1000, 1000),
         in_flight: crate::pressure::InFlight::new(&config),

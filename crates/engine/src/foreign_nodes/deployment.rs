@@ -3,7 +3,7 @@
 
 use super::flow_set::{self, is_foreign};
 use crate::event_loop::{Change, Thread};
-use crate::node_host::{Event, HostFlows, NodeHost};
+use crate::node_host::{self, Event, HostFlows, NodeHost};
 use crate::task::Closing;
 use crate::{Engine, RunState};
 use flows::{Credentials, FlowSet};
@@ -32,6 +32,10 @@ impl Thread {
         }
         if let Change::Apply { plan, .. } = change {
             host.restart(plan);
+            if plan.everything && host.take_back() {
+                // The next process starts what runs then.
+                return None;
+            }
         }
         match change {
             Change::Apply {
@@ -72,7 +76,7 @@ impl Thread {
     /// other nodes run on.
     pub(super) fn start_foreign_nodes(&mut self, host: &Rc<NodeHost>) {
         // Nodes show their own status as they start.
-        self.show_on_foreign_nodes(&Value::Undefined);
+        self.show_on_foreign_nodes(&Value::Undefined, |_| true);
         if self.shared.state() != RunState::Start {
             return host.run();
         }
@@ -83,6 +87,8 @@ impl Thread {
         if !missing.is_empty() {
             let types = missing.iter().copied().collect::<Vec<_>>().join(", ");
             tracing::error!(target: "node_host", types, "nodes of these types do not run: no package has them");
+            let status = node_host::trouble("no package has this type");
+            self.show_on_foreign_nodes(&status, |kind| missing.contains(kind));
         }
         let running = self.select(host, &flows, &credentials);
         let (done, host) = (host.deploy(running, "full"), Rc::clone(host));

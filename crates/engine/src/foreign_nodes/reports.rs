@@ -22,7 +22,10 @@ impl Thread {
         match event {
             Event::Ready => self.start_foreign_nodes(&host),
             Event::Running => self.foreign_nodes_run(&host),
-            Event::Down => self.show_on_foreign_nodes(&host.trouble().unwrap_or_default()),
+            Event::Down => {
+                let status = host.trouble().unwrap_or_default();
+                self.show_on_foreign_nodes(&status, |_| true);
+            }
             Event::Report(report) => self.node_host_report(report),
         }
     }
@@ -34,10 +37,11 @@ impl Thread {
         }
     }
 
-    /// Shows a status on all foreign nodes.
-    pub(super) fn show_on_foreign_nodes(&mut self, status: &Value) {
+    /// Shows a status on the foreign nodes of some types.
+    pub(super) fn show_on_foreign_nodes(&mut self, status: &Value, of: impl Fn(&str) -> bool) {
         let infos = self.state.infos.iter().flatten();
-        let foreign: Vec<_> = infos.filter(|i| is_foreign(&i.kind)).cloned().collect();
+        let is_meant = |kind: &str| is_foreign(kind) && of(kind);
+        let foreign: Vec<_> = infos.filter(|i| is_meant(&i.kind)).cloned().collect();
         for info in foreign {
             self.state.status(&info, status);
         }

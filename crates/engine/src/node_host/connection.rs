@@ -109,13 +109,21 @@ fn control(host: &NodeHost, received: &Received<'_>) {
             }
             host.ready(&received.sets);
         }
-        Kind::Failed => host.kill(received.error.as_deref().unwrap_or("it failed")),
+        Kind::Loading => {
+            let mut culprits = host.culprits.borrow_mut();
+            culprits.loading(received.package.clone());
+        }
+        Kind::Failed => {
+            host.culprits.borrow_mut().blame(received.package.clone());
+            host.kill(received.error.as_deref().unwrap_or("it failed"));
+        }
         Kind::Deployed => {
             let done = host.pending.borrow_mut().remove(&received.number);
             // Nothing may wait for it any more.
             let _ = done.map(|done| done.send(received.error.clone()));
         }
         Kind::Taken => host.taken(received.bytes),
+        Kind::Routes => host.served.set_routes(&received.routes),
         Kind::Release => host.handles.release(&received.ids),
         _ => host.metrics.memory.set(received.rss as f64),
     }

@@ -1,12 +1,13 @@
 //! The node host: a process of Node.js with Node-RED's own runtime, which runs the nodes of npm packages. Both sides
 //! exchange frames over two sockets; `foreign_nodes` is what the engine's thread does with them.
 //!
-//! - `process` starts, watches and restarts the process; `connection` serves its sockets; `log_lines` takes its output.
+//! - `process` starts, watches and restarts the process, `culprits` finds packages that end it; `connection` serves its sockets; `log_lines` takes its output.
 //! - `frame`, `received`, `values` and `handles` are the format of the frames.
 //! - `deployment` sends it the flow set, `reports` reads what its nodes report, `questions` answers what it asks.
 //! - `host/*.js` is the program that runs in the process.
 
 mod connection;
+mod culprits;
 mod deployment;
 mod frame;
 mod handles;
@@ -23,9 +24,11 @@ pub(crate) use reports::{Event, Report, What};
 
 use crate::context::Contexts;
 use crate::metrics::{Metrics, NodeHostMetrics};
+use crate::package_state::PackageState;
 use crate::pressure::Pressure;
 use crate::settings::{self, Settings};
 use bytes::Bytes;
+use culprits::Culprits;
 use frame::MAX_FRAME;
 use futures_util::FutureExt;
 use handles::Handles;
@@ -51,13 +54,15 @@ const MAX_IN_FLIGHT: usize = 2 * MAX_FRAME;
 pub(crate) struct NodeHost {
     settings: settings::NodeHost,
     /// The first frame: what the runtime is to be like.
-    start: String,
+    start: serde_json::Value,
     pause: usize,
     contexts: Rc<RefCell<Contexts>>,
     pressure: Rc<Pressure>,
     /// Hands an event to the engine's thread.
     publish: Box<dyn Fn(Event)>,
     metrics: NodeHostMetrics,
+    /// What its packages serve.
+    served: Arc<PackageState>,
     handles: Handles,
     state: Cell<State>,
     /// The types that the packages of the process have; `None`: it has not loaded them yet.
@@ -84,6 +89,7 @@ pub(crate) struct NodeHost {
     /// Ends the process, for this reason.
     end: Notify,
     reason: RefCell<Option<String>>,
+    culprits: RefCell<Culprits>,
 }
 
 /// The state of the process.
@@ -101,7 +107,7 @@ impl NodeHost {
     /// A host that does not run yet; `None` if none is configured.
     pub(crate) fn new(
         settings: &Settings,
-        metrics: &Arc<dyn Metrics>,
+        (metrics, served): (&Arc<dyn Metrics>, Arc<PackageState>),
         (contexts, pressure): (&Rc<RefCell<Contexts>>, &Rc<Pressure>),
         publish: impl Fn(Event) + 'static,
     ) -> Option<Rc<Self>> {
@@ -113,15 +119,18 @@ impl NodeHost {
         let start = serde_json::json!({
             "t": "start", "stores": stores, "root": settings.http_node_root,
             "closeTimeout": u64::try_from(settings.close_timeout.as_millis()).unwrap_or(u64::MAX),
+            // The process has another working directory.
+            "sockets": std::path::absolute(&host.sockets).unwrap_or_else(|_| host.sockets.clone()),
         });
         Some(Rc::new(Self {
             settings: host,
-            start: start.to_string(),
+            start,
             pause: settings.queue_bytes / PAUSE,
             contexts: Rc::clone(contexts),
             pressure: Rc::clone(pressure),
             publish: Box::new(publish),
             metrics: metrics.node_host(),
+            served,
             handles: Handles::default(),
             state: Cell::new(State::Starting),
             types: RefCell::default(),
@@ -138,6 +147,7 @@ impl NodeHost {
             held_bytes: Cell::new(0),
             end: Notify::new(),
             reason: RefCell::default(),
+            culprits: RefCell::default(),
         }))
     }
 
@@ -206,10 +216,43 @@ impl NodeHost {
         types.as_ref().is_some_and(|types| types.contains(kind))
     }
 
-    /// Whether a package has this type, or may have it, because the process has not loaded its packages yet.
+    /// Whether a package has this type, or may have it, because the process has not loaded its packages yet, or without
+    /// some of them.
     pub(crate) fn may_have(&self, kind: &str) -> bool {
         let types = self.types.borrow();
-        types.as_ref().is_none_or(|types| types.contains(kind))
+        let is_complete = self.culprits.borrow().left_out().is_empty();
+        types
+            .as_ref()
+            .is_none_or(|types| !is_complete || types.contains(kind))
+    }
+
+    /// The process has ended. Returns the package that is left out from now on; most often none.
+    fn leave_out(&self, settled: bool) -> Option<SmolStr> {
+        let mut culprits = self.culprits.borrow_mut();
+        let package = culprits.ended(settled)?;
+        self.served.set_left_out(culprits.left_out());
+        Some(package)
+    }
+
+    /// Loads the packages that were left out again, with another process. False: there are none.
+    pub(crate) fn take_back(&self) -> bool {
+        let mut culprits = self.culprits.borrow_mut();
+        if !culprits.take_back() {
+            return false;
+        }
+        self.served.set_left_out(culprits.left_out());
+        self.types.take();
+        self.kill("a deployment takes back the packages that were left out");
+        true
+    }
+
+    /// The first frame for a process.
+    fn start(&self) -> String {
+        let mut start = self.start.clone();
+        let culprits = self.culprits.borrow();
+        let left_out = culprits.left_out().iter();
+        start["leftOut"] = left_out.map(SmolStr::as_str).collect();
+        start.to_string()
     }
 
     /// The status of foreign nodes while they do not run; `None`: they do.
@@ -219,11 +262,7 @@ impl NodeHost {
             State::Running => return None,
             State::Down => "the node host does not run",
         };
-        Some(Value::record([
-            ("fill", "red".into()),
-            ("shape", "ring".into()),
-            ("text", text.into()),
-        ]))
+        Some(trouble(text))
     }
 
     /// Whether this is a foreign config node of no flow.
@@ -250,7 +289,9 @@ impl NodeHost {
     /// The process and its packages are loaded.
     fn ready(&self, sets: &[NodeSet]) {
         let types = sets.iter().flat_map(|set| set.types.iter().cloned());
-        self.types.replace(Some(types.collect()));
+        let types: FxHashSet<SmolStr> = types.collect();
+        self.served.set_types(types.clone());
+        self.types.replace(Some(types));
         self.publish(Event::Ready);
     }
 
@@ -260,6 +301,7 @@ impl NodeHost {
             return;
         }
         self.state.set(State::Running);
+        self.served.set_up(true);
         for frame in self.early.take() {
             self.in_flight
                 .set(self.in_flight.get().saturating_sub(frame.len()));
@@ -270,6 +312,7 @@ impl NodeHost {
     /// The process has ended: nothing is on its way any more.
     fn ended(&self) {
         self.state.set(State::Down);
+        self.served.set_up(false);
         self.frames.take();
         self.types.take();
         self.early.take();
@@ -326,4 +369,13 @@ impl NodeHost {
     fn start_timeout(&self) -> Duration {
         self.settings.start_timeout
     }
+}
+
+/// The status of a foreign node that does not run.
+pub(crate) fn trouble(text: &str) -> Value {
+    Value::record([
+        ("fill", "red".into()),
+        ("shape", "ring".into()),
+        ("text", text.into()),
+    ])
 }

@@ -3,12 +3,17 @@
 
 use super::NodeHost;
 use super::connection::{self, Pulse};
+use super::culprits::MAX_ENDS;
 use super::{frame, log_lines};
+use crate::settings::{ADMIN_SOCKET, ENDPOINTS_SOCKET};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::json;
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::Path;
 use std::process::Stdio;
 use std::rc::Rc;
 use std::time::Duration;
@@ -31,10 +36,12 @@ const LAUNCH: &str = r#"exec "$0" "$@" 3<&0 4<&1 </dev/null >&2"#;
 const BOOTSTRAP: &str = include_str!("host/bootstrap.js");
 
 /// The program of the host, which it reads from its channel.
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 11] = [
     ("channel.js", include_str!("host/channel.js")),
     ("context.js", include_str!("host/context.js")),
+    ("culprit.js", include_str!("host/culprit.js")),
     ("deployment.js", include_str!("host/deployment.js")),
+    ("http.js", include_str!("host/http.js")),
     ("main.js", include_str!("host/main.js")),
     ("reports.js", include_str!("host/reports.js")),
     ("routing.js", include_str!("host/routing.js")),
@@ -84,7 +91,12 @@ pub(crate) async fn supervise(host: Rc<NodeHost>) {
         let ended = run(&host, &pulse).await;
         let reason = host.reason.take().unwrap_or(ended);
         host.ended();
-        if pulse.pings.get() >= SETTLED {
+        let settled = pulse.pings.get() >= SETTLED;
+        if settled {
+            delay = FIRST_DELAY;
+        }
+        if let Some(package) = host.leave_out(settled) {
+            tracing::error!(target: "node_host", package = %package, reason, "a package has ended the node host {MAX_ENDS} times in a row: it is left out until a full deployment");
             delay = FIRST_DELAY;
         }
         tracing::error!(target: "node_host", reason, "the node host has ended; it starts again in {delay:?}");
@@ -106,7 +118,7 @@ async fn run(host: &Rc<NodeHost>, pulse: &Pulse) -> String {
     }
     let (frames, to_write) = mpsc::unbounded_channel();
     host.begin(frames);
-    if let Ok(first) = frame::encode(&host.start, &[]) {
+    if let Ok(first) = frame::encode(&host.start(), &[]) {
         host.send(first);
     }
     let output = child.stderr.take();
@@ -143,6 +155,7 @@ type Started = (Child, Group, UnixStream, UnixStream);
 
 fn start(host: &NodeHost) -> io::Result<Started> {
     let settings = &host.settings;
+    sockets_directory(&settings.sockets)?;
     let (outgoing, input) = StdUnixStream::pair()?;
     let (incoming, output) = StdUnixStream::pair()?;
     let ours = |socket: StdUnixStream| {
@@ -172,6 +185,23 @@ fn start(host: &NodeHost) -> io::Result<Started> {
         .and_then(Pid::from_raw)
         .ok_or(io::ErrorKind::NotFound)?;
     Ok((child, Group(leader), ours(outgoing)?, ours(incoming)?))
+}
+
+/// Makes the directory of the sockets, and removes those of the process before. The host, which runs as our user, makes
+/// its own; no other account gets past the directory.
+fn sockets_directory(directory: &Path) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)?;
+    fs::set_permissions(directory, Permissions::from_mode(0o700))?;
+    for name in [ENDPOINTS_SOCKET, ADMIN_SOCKET] {
+        match fs::remove_file(directory.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// The program as the bootstrap reads it: its length, and a JSON object of its files.

@@ -1,5 +1,6 @@
 //! The frames that the node host sends, as they are read: one struct with the fields of all of them.
 
+use crate::package_state::ReportedRoute;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
@@ -10,7 +11,9 @@ use smol_str::SmolStr;
 pub(super) enum Kind {
     /// The runtime and its packages are loaded: `sets`, `version` (of the runtime), `node` (version of Node.js).
     Ready,
-    /// The host ends for this `error`.
+    /// The host loads this `package`; none: it has loaded all.
+    Loading,
+    /// The host ends for this `error`, perhaps because of this `package`.
     Failed,
     /// Deployment `number` is done, perhaps with an `error`.
     Deployed,
@@ -30,6 +33,8 @@ pub(super) enum Kind {
     Taken,
     /// It no longer uses these values of the engine: `ids`.
     Release,
+    /// The `routes` that packages have added to the admin API, all of them.
+    Routes,
     /// It lives, and its resident memory is `rss` bytes.
     Pong,
 }
@@ -55,6 +60,8 @@ pub(super) struct Received<'a> {
     #[serde(default)]
     pub level: u32,
     #[serde(default)]
+    pub package: Option<SmolStr>,
+    #[serde(default)]
     pub bytes: usize,
     #[serde(default)]
     pub rss: u64,
@@ -62,6 +69,8 @@ pub(super) struct Received<'a> {
     pub ids: Vec<u32>,
     #[serde(default)]
     pub sets: Vec<NodeSet>,
+    #[serde(default)]
+    pub routes: Vec<ReportedRoute>,
     #[serde(default)]
     pub version: String,
     #[serde(default)]

@@ -1,11 +1,13 @@
 // The node host: starts the runtime as the engine's first frame says, then does what its frames ask for.
 "use strict";
 const { send, listen } = require("channel.js");
-const { release, unused } = require("values.js");
+const { blamed } = require("culprit.js");
+const { decode, release, unused } = require("values.js");
 const { watch, handleError } = require("reports.js");
 const { deliver } = require("routing.js");
 const { start } = require("runtime.js");
 const { deploy, stop } = require("deployment.js");
+const { report } = require("http.js");
 
 // How often the engine is told of its values that are no longer used here, in milliseconds.
 const RELEASE_INTERVAL = 1000;
@@ -16,6 +18,7 @@ async function begin(frame) {
     try {
         const started = await start(frame);
         ({ runtime } = started);
+        report();
         send({ t: "ready", sets: started.sets, version: started.version, node: process.version });
     } catch (error) {
         send({ t: "failed", error: error?.message ?? String(error) });
@@ -25,14 +28,19 @@ async function begin(frame) {
 
 const ACTIONS = {
     start: begin,
-    deploy: async (frame) => send({ t: "deployed", number: frame.number, error: await deploy(runtime, frame) }),
+    async deploy(frame) {
+        const error = await deploy(runtime, frame);
+        report();
+        send({ t: "deployed", number: frame.number, error });
+    },
     stop: async (frame) => {
         await stop(runtime);
         send({ t: "deployed", number: frame.number });
     },
     message(frame, attachments) {
         if (!deliver(runtime.nodes, frame, attachments)) {
-            handleError({ id: frame.node }, "the node does not run in the node host");
+            const message = decode(frame.message, attachments, frame.escaped);
+            handleError({ id: frame.node }, "the node does not run in the node host", message);
         }
     },
     watch: (frame) => watch(frame.nodes),
@@ -53,7 +61,7 @@ setInterval(() => {
 // A package that throws outside of its handlers ends the host, as it would end Node-RED; the engine starts it again.
 process.on("uncaughtException", (error) => {
     try {
-        send({ t: "failed", error: error?.stack ?? String(error) });
+        send({ t: "failed", error: error?.stack ?? String(error), package: blamed(error) });
     } finally {
         process.exit(1);
     }

@@ -1,11 +1,12 @@
 // Node-RED's runtime, loaded from the user's directory, with the node packages that are there. It has no editor, no
-// admin API, and listens to nothing.
+// admin API of its own, and listens to nothing but the Unix sockets of http.js.
 "use strict";
-const http = require("node:http");
 const path = require("node:path");
 const { createRequire } = require("node:module");
+const http = require("http.js");
 const storage = require("storage.js");
 const { stores } = require("context.js");
+const { watchLoading } = require("culprit.js");
 const { redirect, logging } = require("reports.js");
 const { onSend } = require("routing.js");
 const { started } = require("deployment.js");
@@ -30,7 +31,7 @@ function settings(directory, frame) {
         telemetry: { enabled: false },
         externalModules: {
             autoInstall: false,
-            palette: { allowInstall: false, allowUpload: false },
+            palette: { allowInstall: false, allowUpload: false, denyList: frame.leftOut },
             modules: { allowInstall: false },
         },
     };
@@ -75,12 +76,19 @@ async function start(frame) {
     const api = require("@node-red/runtime");
     const configured = settings(directory, frame);
     util.init(configured);
-    api.init(configured, http.createServer());
+    const endpoints = http.server();
+    api.init(configured, endpoints, { auth: { needsPermission: http.needsPermission } });
+    http.watchRoutes(api.httpAdmin);
+    const express = createRequire(require.resolve("@node-red/runtime"))("express");
+    const serve = http.attach(express, endpoints, api, frame);
     redirect(require("@node-red/runtime/lib/flows/Flow"), require("@node-red/runtime/lib/flows/Subflow"));
     const runtime = api._;
     const ready = started(runtime.events);
+    const loaded = watchLoading();
     await api.start();
     await ready;
+    loaded();
+    await serve();
     registerShared(require, runtime.nodes);
     runtime.hooks.add("onSend.flowgate", onSend);
     return { runtime, sets: sets(runtime.nodes), version: await api.version() };

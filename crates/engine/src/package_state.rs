@@ -1,0 +1,219 @@
+//! The packages of the node host, as it reports them: whether it can be reached over HTTP, the routes that packages add
+//! to the admin API (`RED.httpAdmin`), the types that packages have, and the packages that are left out because they end
+//! the host.
+//!
+//! The engine's thread writes it, every worker reads it without a lock.
+
+use crate::http_path::PathPattern;
+use crate::script::regexp;
+use arc_swap::ArcSwap;
+use hyper::Method;
+use rustc_hash::FxHashSet;
+use serde::Deserialize;
+use smol_str::SmolStr;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use value::Failure;
+
+/// Routes of all packages, at most. Our choice: packages have some tens each.
+const MAX_ROUTES: usize = 10_000;
+
+/// Who decides whether a caller may use a route that a package has added to the admin API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackageAccess {
+    /// The package: the route asks for permissions (`RED.auth.needsPermission`).
+    Package,
+    /// The gateway: the route asks for none.
+    Gateway,
+}
+
+/// The packages.
+#[derive(Debug, Default)]
+pub(crate) struct PackageState {
+    is_up: AtomicBool,
+    routes: ArcSwap<Vec<AdminRoute>>,
+    left_out: ArcSwap<BTreeSet<SmolStr>>,
+    types: ArcSwap<FxHashSet<SmolStr>>,
+}
+
+/// A route of the admin API.
+#[derive(Debug)]
+struct AdminRoute {
+    /// `None`: all.
+    method: Option<Method>,
+    /// What its paths begin with, in lower case: most requests are for others, and need no regular expression.
+    begin: String,
+    path: PathPattern,
+    access: PackageAccess,
+}
+
+/// A route as the host reports it.
+#[derive(Deserialize, Debug)]
+pub(crate) struct ReportedRoute {
+    /// Empty: all.
+    #[serde(default)]
+    method: String,
+    /// As Express reads it; of a regular expression its source.
+    path: String,
+    #[serde(default)]
+    is_regex: bool,
+    /// Whether the paths below belong to it too (`use`).
+    #[serde(default)]
+    below: bool,
+    /// Whether it asks for permissions.
+    #[serde(default)]
+    asks: bool,
+}
+
+impl PackageState {
+    /// Sets whether the host can be reached.
+    pub(crate) fn set_up(&self, is_up: bool) {
+        self.is_up.store(is_up, Ordering::Relaxed);
+    }
+
+    /// Whether the host can be reached.
+    pub(crate) fn is_up(&self) -> bool {
+        self.is_up.load(Ordering::Relaxed)
+    }
+
+    /// Replaces the types. They stay when the host ends: the next process has most often the same.
+    pub(crate) fn set_types(&self, types: FxHashSet<SmolStr>) {
+        self.types.store(Arc::new(types));
+    }
+
+    /// Whether a package has this type.
+    pub(crate) fn has(&self, kind: &str) -> bool {
+        self.types.load().contains(kind)
+    }
+
+    /// Replaces the packages that are left out.
+    pub(crate) fn set_left_out(&self, packages: &BTreeSet<SmolStr>) {
+        self.left_out.store(Arc::new(packages.clone()));
+    }
+
+    /// The packages that are left out.
+    pub(crate) fn left_out(&self) -> Arc<BTreeSet<SmolStr>> {
+        self.left_out.load_full()
+    }
+
+    /// Replaces the routes. They stay when the host ends: their paths do not become endpoints meanwhile.
+    pub(crate) fn set_routes(&self, reported: &[ReportedRoute]) {
+        if reported.len() > MAX_ROUTES {
+            let (count, limit) = (reported.len(), MAX_ROUTES);
+            tracing::warn!(target: "node_host", count, limit, "packages have more admin routes than are served; the last ones are left out");
+        }
+        let mut routes = Vec::new();
+        for route in reported.iter().take(MAX_ROUTES) {
+            match route.patterns() {
+                Ok(patterns) => routes.extend(patterns.into_iter().map(|path| {
+                    AdminRoute {
+                        method: route
+                            .method
+                            .parse()
+                            .ok()
+                            .filter(|_| !route.method.is_empty()),
+                        begin: route.begin(),
+                        path,
+                        access: if route.asks {
+                            PackageAccess::Package
+                        } else {
+                            PackageAccess::Gateway
+                        },
+                    }
+                })),
+                Err(failure) => {
+                    tracing::warn!(target: "node_host", path = route.path, %failure, "an admin route of a package is not served: its path cannot be read");
+                }
+            }
+        }
+        self.routes.store(routes.into());
+    }
+
+    /// Who decides about a request to a path of the admin API, in lower case; `None`: no package has this route.
+    pub(crate) fn access(&self, method: &Method, path: &str) -> Option<PackageAccess> {
+        let routes = self.routes.load();
+        let found = routes.iter().find(|route| {
+            let of_method = route.method.as_ref().is_none_or(|own| {
+                own == method || (*method == Method::HEAD && *own == Method::GET)
+            });
+            of_method && path.starts_with(&route.begin) && route.path.matched(path).is_some()
+        });
+        found.map(|route| route.access)
+    }
+}
+
+impl ReportedRoute {
+    /// The whole segments before anything special.
+    fn begin(&self) -> String {
+        let special = self.path.find(|c| "()[]{}*+?:\\|^$.".contains(c));
+        let plain = match special {
+            Some(at) => self.path.get(..at).and_then(|plain| plain.rfind('/')),
+            None => Some(self.path.trim_end_matches('/').len()),
+        };
+        let plain = plain.filter(|_| !self.is_regex);
+        let begin = plain.and_then(|end| self.path.get(..end));
+        begin.unwrap_or_default().to_lowercase()
+    }
+
+    fn patterns(&self) -> Result<Vec<PathPattern>, Failure> {
+        if self.is_regex {
+            let regex = regexp::compile(&self.path, "i").map_err(|e| Failure::error(e.message))?;
+            return Ok(vec![PathPattern::Pattern(Box::new(regex), Vec::new())]);
+        }
+        let mut patterns = vec![PathPattern::parse(&self.path)?];
+        if self.below {
+            let path = self.path.trim_end_matches('/');
+            patterns.push(PathPattern::parse(&format!("{path}/*"))?);
+        }
+        Ok(patterns)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use PackageAccess::{Gateway, Package};
+    use serde_json::{Value as Json, json};
+
+    fn served(routes: &Json) -> PackageState {
+        let served = PackageState::default();
+        let routes: Vec<ReportedRoute> = serde_json::from_value(routes.clone()).unwrap();
+        served.set_routes(&routes);
+        served
+    }
+
+    #[test]
+    fn admin_routes_are_found_by_method_and_path_as_in_express() {
+        let served = served(&json!([
+            { "method": "GET", "path": "/ui_base/js/*" },
+            { "method": "PATCH", "path": "/dashboard/api/v1/:id/flows", "asks": true },
+            { "path": "/Tool/", "below": true },
+            { "method": "GET", "path": "^/x[0-9]+$", "is_regex": true },
+            { "method": "GET", "path": "/broken(" },
+        ]));
+        for (method, path, access) in [
+            (Method::GET, "/ui_base/js/a/b.js", Some(Gateway)),
+            (Method::HEAD, "/ui_base/js/a.js", Some(Gateway)),
+            (Method::POST, "/ui_base/js/a.js", None),
+            (Method::PATCH, "/dashboard/api/v1/d/flows", Some(Package)),
+            (Method::GET, "/dashboard/api/v1/d/flows", None),
+            (Method::PUT, "/tool", Some(Gateway)),
+            (Method::GET, "/tool/a/b", Some(Gateway)),
+            (Method::GET, "/tools", None),
+            (Method::GET, "/x12", Some(Gateway)),
+            (Method::GET, "/x", None),
+            (Method::GET, "/", None),
+        ] {
+            assert_eq!(served.access(&method, path), access, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn a_later_report_replaces_the_one_before() {
+        let served = served(&json!([{ "path": "/a" }]));
+        served.set_routes(&[]);
+        assert_eq!(served.access(&Method::GET, "/a"), None);
+    }
+}
