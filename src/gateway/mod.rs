@@ -6,9 +6,9 @@ mod health_watch;
 mod hosts;
 #[cfg(feature = "engine")]
 mod own_engine;
-mod provider_client;
 #[cfg(feature = "engine")]
 mod package_servers;
+mod provider_client;
 mod quotas;
 mod rate_limits;
 #[cfg(feature = "console")]

@@ -1,7 +1,7 @@
 //! Using the stock editor, in headless Chromium: each test plays a scenario of `tests/editor/`, which lists a user's
 //! actions and what the page then shows, in front of a real Node-RED or on our own engine.
 
-use crate::client::PASSWORD;
+use crate::client::{Client, PASSWORD};
 use crate::harness::{Gateway, hash, public, restart_marker};
 use crate::node_red::{NodeRed, PROTECTED, Release, TOKEN};
 use crate::oidc_provider::OidcProvider;
@@ -56,7 +56,7 @@ async fn play(scenario: &str, gateway: &Gateway) {
 }
 
 /// Plays a scenario to its end, and does what its cues ask for.
-async fn play_with(scenario: &str, gateway: &Gateway, cue: impl FnMut(&str) + Send + 'static) {
+pub async fn play_with(scenario: &str, gateway: &Client, cue: impl FnMut(&str) + Send + 'static) {
     let script = format!("editor/{scenario}.mjs");
     let url = format!("https://{}/", gateway.address);
     scenario::play(&script, &url, cue).await;

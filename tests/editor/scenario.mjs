@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { chromium } from 'playwright-core';
 import { Editor } from './editor.mjs';
+import { Visitor } from './visitor.mjs';
 
 const { GATEWAY, BROWSER, SCREENSHOTS, SCENARIO } = process.env;
 
@@ -40,17 +41,26 @@ class Stage {
         this.pictures = 0;
     }
 
-    // A user with a browser of their own, in which nothing is open yet.
+    // A user of the editor with a browser of their own, in which nothing is open yet.
     async user(name) {
+        return this.#enter(Editor, name);
+    }
+
+    // The same of other pages.
+    async visitor(name) {
+        return this.#enter(Visitor, name);
+    }
+
+    async #enter(Kind, name) {
         const context = await this.browser.newContext({
             // The gateway's certificate is the self-signed one of its first start.
             ignoreHTTPSErrors: true,
             viewport: { width: 1280, height: 800 },
         });
         context.setDefaultTimeout(TIMEOUT);
-        const editor = new Editor(await context.newPage(), { name, url: this.url, see: (...a) => this.#see(...a) });
-        this.people.push(editor);
-        return editor;
+        const person = new Kind(await context.newPage(), { name, url: this.url, see: (...a) => this.#see(...a) });
+        this.people.push(person);
+        return person;
     }
 
     // Keeps a screenshot of a user's page.

@@ -6,10 +6,10 @@
 
 mod admin;
 mod history;
-mod pattern;
 mod offers;
 #[cfg(feature = "engine")]
 mod packages;
+mod pattern;
 mod recorded;
 mod sessions;
 mod some_flows;

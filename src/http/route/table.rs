@@ -5,12 +5,12 @@
 
 use super::Needs::{self, Anyone, Nothing, Permission, SomeFlow};
 use super::Verb::{Delete, Get, Post, Put};
-use super::pattern::fits;
 use super::offers::{
     FORGET_CONTEXT, LIBRARY, MODULE, NODE_MESSAGES, NODE_SET, NODES, OPEN_ABSENT, OPEN_DEBUG_VIEW,
-    OPEN_FILE, OPEN_ICON, OPEN_LOCALE, OPEN_PAGE, OPEN_RESOURCE, OPEN_THEME, READ_CONTEXT, RESERVED, UNASSIGNED,
-    USER_SETTINGS, absent, listing, posts, reads,
+    OPEN_FILE, OPEN_ICON, OPEN_LOCALE, OPEN_PAGE, OPEN_RESOURCE, OPEN_THEME, READ_CONTEXT,
+    RESERVED, UNASSIGNED, USER_SETTINGS, absent, listing, posts, reads,
 };
+use super::pattern::fits;
 use super::{
     Admin, History, Offer, PageAction, ProposalAction, ProviderAction, SessionAction, Target,
 };

@@ -1,8 +1,12 @@
 //! Nodes of npm packages: a real Node.js with Node-RED's own runtime runs them, beside the engine.
 
+mod containers;
 mod crossing;
+mod dashboards;
 mod deployments;
 mod failures;
+mod http;
+mod left_out;
 mod packages;
 mod pressure;
 mod values;
@@ -12,7 +16,7 @@ use crate::harness::{Process, public, until};
 use serde_json::{Value as Json, json};
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A gateway with a node host, in a directory of its own.
@@ -20,7 +24,7 @@ pub struct Hosted {
     pub process: Process,
     pub token: String,
     // Removed after the process has ended.
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl std::ops::Deref for Hosted {
@@ -49,6 +53,11 @@ impl Hosted {
         hosted
     }
 
+    /// The same, without waiting for the host.
+    pub async fn prepared_without_waiting(lines: &str, prepare: impl Fn(&Path)) -> Self {
+        Self::in_directory(lines, prepare).await
+    }
+
     /// Does not wait for the host.
     pub async fn without_waiting(lines: &str) -> Self {
         Self::in_directory(lines, |_| {}).await
@@ -66,8 +75,18 @@ impl Hosted {
         Self {
             process,
             token,
-            _directory: directory,
+            directory,
         }
+    }
+
+    /// The user directory.
+    pub fn user_directory(&self) -> PathBuf {
+        self.directory.path().join("user")
+    }
+
+    /// A file in the data directory.
+    pub fn data(&self, file: &str) -> PathBuf {
+        self.directory.path().join("data").join(file)
     }
 
     /// Deploys a flow set as a whole.

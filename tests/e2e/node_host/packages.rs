@@ -1,6 +1,9 @@
 //! Packages of npm, and other releases of Node-RED's runtime.
 
+use super::dashboards::{install, kill_host};
+use super::http::with_web;
 use super::{Hosted, chain, function, trial};
+use crate::harness::{program, run_command};
 use serde_json::{Value as Json, json};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,15 +15,12 @@ fn placed(mut node: Json) -> Json {
 }
 
 fn with_packages(directory: &Path) {
-    for package in [
+    let packages = [
         "node-red-node-random",
         "node-red-node-smooth",
         "node-red-contrib-queue-gate",
-    ] {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/node_host/node_modules");
-        let to = directory.join("node_modules").join(package);
-        symlink(from.join(package), to).unwrap();
-    }
+    ];
+    install(directory, &packages);
 }
 
 #[tokio::test]
@@ -124,4 +124,86 @@ async fn the_editor_has_the_packages_in_its_palette() {
     assert!(words["node-red-node-random/random"].is_object(), "{words}");
     let icons = json("/icons").await.json();
     assert!(icons["node-red"].is_array(), "{icons}");
+}
+
+#[tokio::test]
+async fn the_editor_has_the_resources_plugins_words_and_examples_of_packages() {
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/node_modules");
+    let lines = format!("[editor]\nmodules = {modules:?}\n");
+    let hosted = Hosted::prepared(&lines, with_web).await;
+    let text = async |path: &str| {
+        let answer = hosted.get(path).token(&hosted.token).send().await;
+        assert_eq!(answer.status, 200, "{path}");
+        answer.text()
+    };
+    // The editor loads it before it has a token.
+    let resource = hosted.get("/resources/@tests/node-red-web/web.js");
+    let resource = resource.send().await;
+    assert_eq!(resource.text(), "window.webResource = true;\n");
+    assert!(
+        resource
+            .header("content-type")
+            .starts_with("text/javascript")
+    );
+    for path in ["package.json", "../web.js", "%2e%2e/web.js", "nope.js"] {
+        let path = format!("/resources/@tests/node-red-web/{path}");
+        let status = hosted.get(&path).send().await.status;
+        assert!(matches!(status, 400 | 404), "{path}: {status}");
+    }
+    let html = text("/plugins").await;
+    let plugin = "<!-- --- [red-plugin:@tests/node-red-web/web-plugin] --- -->";
+    assert!(html.contains(plugin), "{html}");
+    let request = hosted.get("/plugins").token(&hosted.token);
+    let listed = request
+        .header("Accept", "application/json")
+        .send()
+        .await
+        .json();
+    assert_eq!(listed[0]["id"], "@tests/node-red-web/web-plugin");
+    assert_eq!(listed[0]["version"], "1.2.3");
+    let words = text("/plugins/messages?lng=de").await;
+    assert!(words.contains("Hello"), "{words}");
+    let examples = text("/library/examples/flows/").await;
+    assert!(examples.contains("\"@tests/node-red-web\""), "{examples}");
+    let folder = text("/library/examples/flows/@tests/node-red-web/").await;
+    assert_eq!(folder, "[\"first\"]");
+    let example = text("/library/examples/flows/@tests/node-red-web/first/example").await;
+    assert!(example.contains("An example"), "{example}");
+}
+
+#[tokio::test]
+async fn policies_and_checks_know_the_types_of_packages() {
+    let lines = "[policy]\nrequire_types = true\n";
+    let hosted = Hosted::prepared(lines, with_packages).await;
+    let random = |kind: &str| {
+        let mut node = placed(json!({ "id": "r", "type": kind, "wires": [] }));
+        node["name"] = kind.into();
+        json!([{ "id": "t", "type": "tab", "label": "t" }, node])
+    };
+    let checked = async |kind: &str| {
+        let request = hosted.post("/gateway/check").token(&hosted.token);
+        let request = request.header("Service-API-Version", "v1");
+        request.json(&random(kind)).send().await.text()
+    };
+    let deployed = async |kind: &str| {
+        let request = hosted.deployment(&hosted.token, &random(kind), None);
+        request.send().await.status
+    };
+    assert_eq!(deployed("unheard-of").await, 403);
+    assert!(checked("unheard-of").await.contains("unheard-of"));
+    assert_eq!(deployed("random").await, 200);
+    assert!(!checked("random").await.contains("require_types"));
+    // Also while the host does not run.
+    kill_host(&hosted.process);
+    hosted.process.wait_for_log("the node host has ended");
+    assert_eq!(deployed("random").await, 200);
+
+    // A command without a running gateway reads the files.
+    for (kind, code) in [("random", 0), ("unheard-of", 1)] {
+        let directory = hosted.user_directory();
+        let directory = directory.parent().unwrap();
+        fs::write(directory.join("new.json"), random(kind).to_string()).unwrap();
+        let (status, output) = run_command(program(directory, &["check-flows", "new.json"]));
+        assert_eq!(status, Some(code), "{output}");
+    }
 }

@@ -1,0 +1,3 @@
+module.exports = function (RED) {
+    RED.plugins.registerPlugin("web-plugin", { type: "tests" });
+};

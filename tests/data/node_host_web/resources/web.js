@@ -1,0 +1,1 @@
+window.webResource = true;
