@@ -59,9 +59,8 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     each_once(listened.chain(others).collect())?;
     let storage = storage(raw.storage, source)?;
     let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), &raw.policy, source)?;
-    let has_node_host = raw.engine.node_host.is_some();
-    let admin_routes =
-        admin_route::admin_routes(raw.admin_route, &upstreams, has_node_host, source)?;
+    let node_host = raw.engine.node_host.is_some();
+    let admin_routes = admin_route::admin_routes(raw.admin_route, &upstreams, node_host, source)?;
     let routes = route::routes(raw.route, &upstreams, &admin_routes, source)?;
     Ok(Config {
         file: None,
@@ -75,9 +74,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         auth: auth.map(|auth| with_page(auth, &routes)),
         policy: policy::policy(raw.policy, source)?,
         comms: comms::comms(raw.comms, source)?,
-        console: Console {
-            enabled: flag(raw.console.enabled, true)?,
-        },
+        console: console(raw.console)?,
         engine: engine::engine(raw.engine, &storage.directory, source)?,
         editor: editor(raw.editor, upstreams.is_empty(), source)?,
         storage,
@@ -89,6 +86,11 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         admin_routes,
         upstreams,
     })
+}
+
+fn console(raw: raw::Console) -> Result<Console, SpannedError> {
+    let enabled = flag(raw.enabled, true)?;
+    Ok(Console { enabled })
 }
 
 /// A route that leads to the sign-in page needs it, and so do providers.

@@ -167,11 +167,6 @@ impl Gateway {
         let backends = Backends::open(&mut config, runtimes, auth.as_ref(), &context).await?;
         freeze::go_on(&backends, &store).await?;
         let leaving = watch::Sender::new(false);
-        let everybody = Caller {
-            user: SmolStr::default(),
-            permissions: Permissions::all(),
-            known: AuthMethod::Anonymous,
-        };
         let comms = Arc::new(Comms {
             config: config.comms.clone(),
             auth: auth.clone(),
@@ -191,7 +186,7 @@ impl Gateway {
             rate_limits: RateLimits::default(),
             config,
             auth,
-            everybody,
+            everybody: everybody(),
             backends,
             #[cfg(feature = "engine")]
             editor,
@@ -309,6 +304,15 @@ pub fn open_editor(config: &Config) -> Result<Option<Editor>, editor::Error> {
         Some(host) => editor.map(|editor| editor.with_packages(&host.directory)),
         None => editor,
     })
+}
+
+/// The caller of an open API.
+fn everybody() -> Caller {
+    Caller {
+        user: SmolStr::default(),
+        permissions: Permissions::all(),
+        known: AuthMethod::Anonymous,
+    }
 }
 
 /// Lets the start count as a good one once the flows have run for long enough.
