@@ -11,6 +11,8 @@ const { send } = require("channel.js");
 const UNHANDLED = "x-flowgate-unhandled";
 // On the 401 of `needsPermission`: the permission that the caller lacks.
 const NEEDS = "x-flowgate-needs";
+// The largest body of a request to a route of the admin API: the default of Node-RED's `apiMaxLength`.
+const LIMIT = "5mb";
 // Marks what `needsPermission` returns.
 const ASKS = Symbol("asks");
 
@@ -157,8 +159,8 @@ function listen(server, file) {
 function attach(express, endpoints, { httpNode, httpAdmin }, { sockets, root }) {
     const admin = server();
     endpoints.on("request", app(express, [[root, httpNode]]));
-    // The gateway limits bodies. Node-RED parses them too.
-    const parsers = [[express.json({ limit: Infinity })], [express.urlencoded({ limit: Infinity, extended: true })]];
+    // Node-RED parses bodies too. The limit counts what compressed ones become.
+    const parsers = [[express.json({ limit: LIMIT })], [express.urlencoded({ limit: LIMIT, extended: true })]];
     admin.on("request", app(express, [...parsers, [httpAdmin]]));
     return async () => {
         await listen(endpoints, path.join(sockets, "endpoints.sock"));
