@@ -97,6 +97,10 @@ pub(super) enum Target {
     /// A path of the gateway itself that has no endpoint; no runtime gets it.
     Unassigned,
     /// A route that an npm package has added to the admin API of our own engine.
+    #[cfg_attr(
+        not(feature = "engine"),
+        allow(dead_code, reason = "there are no packages then")
+    )]
     PackageAdmin,
     /// Perhaps an endpoint made by a flow.
     Endpoint,
