@@ -4,6 +4,7 @@
 //! `fuzz/seeds` and with what proptest makes. No part of the program. The crates have theirs in their own `fuzzing.rs`.
 
 pub use crate::audit::fuzzing::suppression;
+pub use crate::auth::fuzzing::jwt;
 pub use crate::comms::fuzzing::frame;
 pub use crate::config::fuzzing::config;
 pub use crate::http::fuzzing::{path, sign_in, upstream_request};
@@ -22,6 +23,7 @@ mod tests {
         ("credentials", credentials),
         ("frame", frame),
         ("heads", heads),
+        ("jwt", jwt),
         ("path", path),
         ("proxy_protocol", proxy_protocol),
         ("sign_in", sign_in),

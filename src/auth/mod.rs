@@ -9,6 +9,8 @@ mod basic;
 mod caller;
 mod error;
 mod federated;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod glob;
 mod hashing;
 mod jwt;

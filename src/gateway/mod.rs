@@ -20,7 +20,7 @@ pub use hosts::{ServedHosts, machine_name, of_operations};
 #[cfg(feature = "engine")]
 pub use package_servers::PackageServers;
 pub use quotas::Shares;
-pub use rate_limits::{Counted, LimitState, RateLimits};
+pub use rate_limits::{Client, Counted, LimitState, RateLimits};
 
 use crate::audit::{Actor, Audit, Event, KeyError, SigningKey};
 use crate::auth::{self, Auth, AuthMethod, Caller, Permissions};

@@ -8,7 +8,11 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Weak;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval};
+
+/// Requests under way, to all providers. Our choice: each has its connection, and one that hangs lasts for seconds.
+static UNDER_WAY: Semaphore = Semaphore::const_new(64);
 
 /// The interval between looks for keys and sessions whose time has come. Our choice: a look costs nothing.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -18,6 +22,9 @@ pub(super) fn send(
     request: ProviderRequest,
 ) -> Pin<Box<dyn Future<Output = io::Result<ProviderResponse>> + Send>> {
     Box::pin(async move {
+        let permit = UNDER_WAY.try_acquire();
+        let _held =
+            permit.map_err(|_| io::Error::other("too many requests to providers at a time"))?;
         let ProviderRequest {
             url,
             ca_file,

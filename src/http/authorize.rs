@@ -32,10 +32,12 @@ pub(super) async fn authorize(
     if route.ambient.basic {
         Box::pin(basic::sign_in(ctx)).await?;
     }
-    if route.needs != Needs::Nothing && jwt::is_new(ctx) {
+    let mut caller = identified(ctx, route, rules);
+    if matches!(caller, Err(Error::NewJwt)) {
         Box::pin(jwt::sign_in(ctx)).await?;
+        caller = identified(ctx, route, rules);
     }
-    let authorized = identified(ctx, route, rules)
+    let authorized = caller
         .and_then(|()| rate_limit::count(ctx, route))
         .and_then(|()| permitted(ctx, route.needs));
     authorized.map_err(|refusal| match refusal {

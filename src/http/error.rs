@@ -135,6 +135,9 @@ pub(super) enum Error {
     /// No token, or a scheme that is not ours.
     #[error("no token")]
     NoToken,
+    /// A JWT that was not verified before: no answer to a client.
+    #[error("the token was not verified")]
+    NewJwt,
     /// The token is unknown, over or revoked.
     #[error("the token is unknown, over or revoked")]
     BadToken,

@@ -111,6 +111,9 @@ fn known(
                 count(TokenCheck::Valid);
                 return Ok(caller);
             }
+            if !ctx.has_read_jwt && auth.is_new_jwt(token) {
+                return Err(Error::NewJwt);
+            }
             match auth.bad_token(ctx.peer.address.ip(), now) {
                 None => {
                     count(TokenCheck::Invalid);

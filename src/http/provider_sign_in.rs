@@ -3,6 +3,8 @@
 //!
 //! The way back counts in the browser that has begun it only, by a cookie (login CSRF), and leads to a path of this host only.
 
+use super::access_error::AccessError;
+use super::clock::unix_time;
 use super::error::Error;
 use super::page_session::{self, returned};
 use super::path::Path;
@@ -18,13 +20,23 @@ use crate::auth::{
     Auth, EDITOR, Issued, LogoutOf, OidcClient, OidcError, OidcUser, PAGE, PendingSignIn,
     ProviderReturn,
 };
+use crate::config::RateLimit;
+use crate::gateway::{Client, Counted};
 use crypto::Secret;
 use hyper::header::SET_COOKIE;
 use hyper::{Response, StatusCode};
+use limits::ip_prefix::IpPrefix;
 use serde_json::json;
+use smol_str::SmolStr;
 use std::time::Duration;
 
 type Answer = Result<Response<Body>, Error>;
+
+/// Requests of one address (IPv6: one /64). Our choice: an office that signs in on Monday morning, two requests each.
+const LIMIT: RateLimit = RateLimit {
+    requests: 300,
+    period: Duration::from_mins(1),
+};
 
 /// Handles a request by its route.
 pub(super) async fn act(
@@ -37,12 +49,27 @@ pub(super) async fn act(
     if !auth.providers().iter().any(|known| known.name == provider) {
         return Err(Error::NotFound);
     }
+    // The provider itself may send many at a time, and they are signed.
+    if action != ProviderAction::BackChannelLogout {
+        limit(ctx)?;
+    }
     match action {
         ProviderAction::Begin => begin(ctx, auth, provider).await,
         ProviderAction::Callback => callback(ctx, auth, provider).await,
         ProviderAction::BackChannelLogout => back_channel_logout(ctx, auth, provider).await,
         ProviderAction::FrontChannelLogout => Ok(front_channel_logout(ctx, &auth, &provider)),
     }
+}
+
+/// Refuses an address that sends too many: each may be a request to the provider.
+fn limit(ctx: &RequestContext<'_>) -> Result<(), Error> {
+    let client = Client::Address(IpPrefix::of(ctx.peer.address.ip()));
+    let counted = Counted::Route(SmolStr::new_static("/gateway/sign-in/:provider"), client);
+    let now = u64::try_from(unix_time().as_millis()).unwrap_or(u64::MAX);
+    let state = ctx.gateway.rate_limits.count(counted, LIMIT, now);
+    state
+        .wait
+        .map_or(Ok(()), |wait| Err(AccessError::RateLimited { wait }.into()))
 }
 
 /// `GET /gateway/sign-in/NAME`: leads the browser to the provider.

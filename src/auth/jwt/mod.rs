@@ -4,7 +4,7 @@
 //! So a request with a JWT costs what one with a token costs. [`verify`] has the rules, [`keys`] and [`key_cache`] the keys.
 
 pub(super) mod key_cache;
-mod keys;
+pub(super) mod keys;
 pub(super) mod verify;
 
 pub use verify::InvalidJwt;

@@ -237,7 +237,7 @@ impl Auth {
             ("redirect_uri", &pending.redirect_uri),
             ("code_verifier", &pending.verifier),
         ];
-        let tokens = provider.tokens((send, &metadata), &form).await?;
+        let tokens = provider.tokens((send, &metadata), &form, now).await?;
         let token = tokens.id.as_ref();
         let token = token.ok_or(OidcError::Invalid("it hands out no ID token"))?;
         let verified = provider
@@ -253,7 +253,7 @@ impl Auth {
         }
         let subject = subject(&verified.claims)?;
         let claims = self
-            .with_user_info((&provider, &metadata), &tokens, verified.claims)
+            .with_user_info((&provider, &metadata), (&tokens, verified.claims), now)
             .await?;
         let config = &provider.config;
         let permissions = FederatedPermissions::of(&config.grants, &claims);
@@ -342,14 +342,14 @@ impl Auth {
     async fn with_user_info(
         &self,
         (provider, metadata): (&Provider, &Metadata),
-        tokens: &Tokens,
-        mut claims: Claims,
+        (tokens, mut claims): (&Tokens, Claims),
+        now: u64,
     ) -> Result<Claims, OidcError> {
         let Some(url) = &metadata.user_info else {
             return Ok(claims);
         };
         let send = self.send_to_provider()?;
-        let info = provider.user_info((send, url), &tokens.access).await?;
+        let info = provider.user_info((send, url), &tokens.access, now).await?;
         // OpenID Connect Core 1.0 §5.3.4.
         if info.get("sub") != claims.get("sub") {
             return Err(OidcError::Invalid("its user info is of another user"));

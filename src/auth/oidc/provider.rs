@@ -15,16 +15,23 @@ use base64::engine::general_purpose::STANDARD;
 use crypto::Secret;
 use serde::Deserialize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The longest life of an ID token or logout token. Our choice: they are used at once, but some providers give them a day.
 const MAX_LIFETIME: Duration = Duration::from_hours(48);
+
+/// Seconds for which a provider that could not be reached is not asked again. Our choice: it is noticed soon when it is back,
+/// and sessions do not wait for one time-out after the other.
+const AWAY: u64 = 3;
 
 /// A provider.
 pub(super) struct Provider {
     pub(super) config: Oidc,
     keys: KeyCache,
     metadata: ArcSwapOption<Metadata>,
+    /// Before this time it is not asked again, because it could not be reached; seconds since 1970.
+    away_until: AtomicU64,
 }
 
 /// The provider's response to a code or a refresh token.
@@ -70,7 +77,25 @@ impl Provider {
             config: config.clone(),
             keys: KeyCache::new(),
             metadata: ArcSwapOption::empty(),
+            away_until: AtomicU64::new(0),
         }
+    }
+
+    /// An error while the provider is away: those who wait for it would only wait longer.
+    fn is_there(&self, now: u64) -> Result<(), OidcError> {
+        if now < self.away_until.load(Ordering::Relaxed) {
+            return Err(OidcError::Unreachable("it was not a moment ago".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The same error, after which the provider is not asked for a moment.
+    fn noted<T>(&self, result: Result<T, OidcError>, now: u64) -> Result<T, OidcError> {
+        if let Err(OidcError::Unreachable(_)) = &result {
+            let until = now.saturating_add(AWAY);
+            self.away_until.store(until, Ordering::Relaxed);
+        }
+        result
     }
 
     /// The metadata as far as it is known.
@@ -90,12 +115,8 @@ impl Provider {
         {
             return Ok(Arc::clone(known));
         }
-        let request = ProviderRequest::get(&self.config.metadata, self.config.ca_file.as_ref());
-        let fetched = match asked(send, request).await {
-            Ok(response) if response.outcome == ProviderOutcome::Success => {
-                Metadata::read(&self.config, &response.body, now).map_err(OidcError::Invalid)
-            }
-            Ok(_) => Err(OidcError::Unreachable("it has no metadata".to_owned())),
+        let fetched = match self.is_there(now) {
+            Ok(()) => self.noted(self.fetch_metadata(send, now).await, now),
             Err(error) => Err(error),
         };
         match (fetched, known) {
@@ -109,8 +130,27 @@ impl Provider {
         }
     }
 
+    async fn fetch_metadata(&self, send: SendToProvider, now: u64) -> Result<Metadata, OidcError> {
+        let response = asked(send, self.get(&self.config.metadata)).await?;
+        if response.outcome != ProviderOutcome::Success {
+            return Err(OidcError::Unreachable("it has no metadata".to_owned()));
+        }
+        Metadata::read(&self.config, &response.body, now).map_err(OidcError::Invalid)
+    }
+
     /// Sends a form to the token endpoint, with the gateway's secret.
     pub(super) async fn tokens(
+        &self,
+        (send, metadata): (SendToProvider, &Metadata),
+        fields: &[(&str, &str)],
+        now: u64,
+    ) -> Result<Tokens, OidcError> {
+        self.is_there(now)?;
+        let tokens = self.ask_for_tokens((send, metadata), fields).await;
+        self.noted(tokens, now)
+    }
+
+    async fn ask_for_tokens(
         &self,
         (send, metadata): (SendToProvider, &Metadata),
         fields: &[(&str, &str)],
@@ -155,6 +195,17 @@ impl Provider {
 
     /// What the provider says now of the user of an access token.
     pub(super) async fn user_info(
+        &self,
+        (send, url): (SendToProvider, &ProviderUrl),
+        access_token: &Secret,
+        now: u64,
+    ) -> Result<Claims, OidcError> {
+        self.is_there(now)?;
+        let info = self.ask_for_user_info((send, url), access_token).await;
+        self.noted(info, now)
+    }
+
+    async fn ask_for_user_info(
         &self,
         (send, url): (SendToProvider, &ProviderUrl),
         access_token: &Secret,

@@ -118,7 +118,7 @@ impl Auth {
                 ("grant_type", "refresh_token"),
                 ("refresh_token", refresh.reveal()),
             ];
-            let tokens = provider.tokens((send, &metadata), &form).await?;
+            let tokens = provider.tokens((send, &metadata), &form, now).await?;
             access = tokens.access.clone();
             if let Some(token) = &tokens.id {
                 let token = (token.reveal(), &["jwt"][..]);
@@ -130,7 +130,7 @@ impl Auth {
             session.keep(tokens);
         }
         if let Some(url) = &metadata.user_info {
-            let info = provider.user_info((send, url), &access).await?;
+            let info = provider.user_info((send, url), &access, now).await?;
             if subject(&info)? != session.subject {
                 return Err(OidcError::Invalid("its user info is of another user"));
             }

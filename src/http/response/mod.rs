@@ -236,7 +236,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::WebSocketVersion => version_13(refuse(S::UPGRADE_REQUIRED, OTHER_VERSION)),
         Error::Authorization | Error::TokenInQuery => invalid_token_header(error),
         Error::NoToken => unauthorized(BEARER),
-        Error::BadToken => lapsed(Lapsed::Session),
+        Error::BadToken | Error::NewJwt => lapsed(Lapsed::Session),
         Error::BadTokens { wait } => retry_after(refuse(S::TOO_MANY_REQUESTS, BAD_TOKENS), *wait),
         Error::Scope => lapsed(Lapsed::Permission),
         Error::Access(error) => access::response(error),
