@@ -19,6 +19,7 @@ pub(crate) mod fuzzing;
 mod headers;
 mod health;
 mod hosts;
+mod identity;
 mod jwt;
 mod mount;
 mod networks;
@@ -47,6 +48,7 @@ pub use error::{Diagnostic, Error, Problem};
 pub use headers::RESOURCE_POLICY;
 pub use health::Health;
 pub use hosts::{Host, Hosts};
+pub use identity::IdentityTokens;
 pub use jwt::{Jwt, KeySource};
 pub use networks::{Networks, is_network};
 pub use oidc::Oidc;
@@ -97,6 +99,8 @@ pub struct Config {
     pub auth: Option<Auth>,
     /// The runtimes behind us; none: our own engine runs the flows.
     pub upstreams: Vec<Upstream>,
+    /// The keys that sign who a caller is.
+    pub identity: IdentityTokens,
     /// The rules for deployments to our own engine; each upstream has its own.
     pub policy: Policy,
     /// The channel that reports events to editors.

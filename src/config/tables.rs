@@ -9,8 +9,8 @@ use super::{
     Auth, Config, Console, Editor, Limits, Log, Route, Server, Storage, Throttle, Timeouts,
 };
 use super::{
-    admin_route, audit, comms, engine, headers, hosts, jwt, networks, oidc, policy, proxy_headers,
-    route, tls, upstream, users,
+    admin_route, audit, comms, engine, headers, hosts, identity, jwt, networks, oidc, policy,
+    proxy_headers, route, tls, upstream, users,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -72,6 +72,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         limits: limits(raw.limits, source)?,
         headers: headers::headers(raw.headers, source)?,
         auth: auth.map(|auth| with_page(auth, &routes)),
+        identity: identity::identity(raw.identity, &upstreams, source)?,
         policy: policy::policy(raw.policy, source)?,
         comms: comms::comms(raw.comms, source)?,
         console: console(raw.console)?,

@@ -4,6 +4,7 @@ mod backend;
 mod freeze;
 mod health_watch;
 mod hosts;
+mod identity;
 #[cfg(feature = "engine")]
 mod own_engine;
 #[cfg(feature = "engine")]
@@ -17,6 +18,7 @@ mod sampler;
 pub use crate::deployment::Runtime;
 pub use backend::{Backend, Backends, RoutingError, Rules};
 pub use hosts::{ServedHosts, machine_name, of_operations};
+pub use identity::{IdentityClaims, IdentityKeyError, IdentitySigner};
 #[cfg(feature = "engine")]
 pub use package_servers::PackageServers;
 pub use quotas::Shares;
@@ -33,6 +35,7 @@ use crate::metrics::Metrics;
 use crate::sinks;
 use crate::store::{self, Store};
 use crate::upstream;
+use arc_swap::ArcSwap;
 use crypto::Secret;
 use flows::ids;
 use limits::conn_limit::ConnLimit;
@@ -89,6 +92,8 @@ pub struct Gateway {
     pub control: Handle,
     /// Becomes true when the gateway drains: long-lived connections close.
     leaving: watch::Sender<bool>,
+    /// Signs who callers are; a reload replaces it.
+    pub identity: ArcSwap<IdentitySigner>,
     /// Resources with a share for each client address.
     pub shares: Shares,
     /// The limits of requests.
@@ -119,6 +124,9 @@ pub enum Error {
     /// A sink of the audit log cannot be opened.
     #[error(transparent)]
     Sink(#[from] sinks::Error),
+    /// A key that signs who callers are cannot be read.
+    #[error("identity.keys: {0}")]
+    Identity(#[from] IdentityKeyError),
     /// Users or sessions cannot be read.
     #[error("users and sessions: {0}")]
     Auth(#[from] auth::OpenError),
@@ -151,6 +159,7 @@ impl Gateway {
         #[cfg(feature = "engine")]
         let editor = open_editor(&config)?.map(Arc::new);
         let now = clock().as_secs();
+        let identity = IdentitySigner::open(&config.identity)?;
         let store = Store::open(&config.storage)?;
         let audit = open_audit(&config, &metrics, now).await?;
         sinks::start(&config.audit.sinks, &audit, &metrics, clock)?;
@@ -184,6 +193,7 @@ impl Gateway {
             hosts: ServedHosts::new(&config),
             shares: Shares::new(&config.limits),
             rate_limits: RateLimits::default(),
+            identity: ArcSwap::from_pointee(identity),
             config,
             auth,
             everybody: everybody(),
@@ -241,6 +251,10 @@ impl Gateway {
         };
         // Also when the store failed to delete a session: narrower rules must not wait for it.
         self.hosts.reload(&config);
+        match IdentitySigner::open(&config.identity) {
+            Ok(identity) => self.identity.store(Arc::new(identity)),
+            Err(error) => tracing::error!(%error, "identity.keys stay as they were"),
+        }
         self.backends.reload(&config);
         if let Some(auth) = &self.auth {
             auth.changed();

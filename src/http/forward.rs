@@ -65,6 +65,7 @@ pub(super) async fn act(
         | Target::ConsoleFile
         | Target::Now
         | Target::Verify
+        | Target::Jwks
         // The engine's.
         | Target::PackageAdmin => Err(Error::NotFound),
         Target::Admin(admin) if admin.is_of_engine() => Err(Error::NoEngine),

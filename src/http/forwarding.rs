@@ -3,6 +3,8 @@
 use super::forwarded;
 use super::page_session;
 use super::request_context::RequestContext;
+use crate::auth::Caller;
+use crate::gateway::IdentityClaims;
 use crate::metrics::RouteClass;
 use crate::upstream::{ForwardedRequest, Identity, Passing, Upstream, returned};
 use hyper::header::{HeaderName, HeaderValue};
@@ -31,9 +33,30 @@ pub(super) fn forwarded_request<'c>(
         identity: ctx
             .caller
             .as_ref()
-            .filter(|caller| upstream.is_some_and(|to| to.receives_identity(caller.is_known())))
-            .map(|caller| Identity::new(&caller.user, caller.permissions.shown().names())),
+            .zip(upstream)
+            .filter(|(caller, to)| to.receives_identity(caller.is_known()))
+            .map(|(caller, to)| identity(ctx, caller, Some(to.name()))),
     }
+}
+
+/// The caller's identity, signed for an upstream or an application.
+pub(super) fn identity(
+    ctx: &RequestContext<'_>,
+    caller: &Caller,
+    audience: Option<&str>,
+) -> Identity {
+    let permissions = caller.permissions.shown();
+    let sign = |audience| {
+        ctx.gateway.identity.load().sign(&IdentityClaims {
+            user: &caller.user,
+            permissions: permissions.names().collect(),
+            audience,
+            request: &ctx.id,
+            now: ctx.now,
+        })
+    };
+    let token = audience.and_then(sign);
+    Identity::new(&caller.user, permissions.names()).with_token(token)
 }
 
 /// The response with what the client may see of its head.

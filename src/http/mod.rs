@@ -231,6 +231,7 @@ async fn proceed(
         Target::ConsoleFile => return console::file(ctx, path),
         #[cfg(feature = "console")]
         Target::Now => return now::read(ctx),
+        Target::Jwks => return Ok(response::jwks(gateway.identity.load().jwks())),
         _ => {}
     }
     match &ctx.backend.runtime {
@@ -312,7 +313,8 @@ async fn act(
         | Target::ConsolePage
         | Target::ConsoleFile
         | Target::Now
-        | Target::Verify => Err(Error::NotFound),
+        | Target::Verify
+        | Target::Jwks => Err(Error::NotFound),
         Target::OtherMethod(offers) => {
             response::other_method(&ctx.head.method, route::allow(offers))
         }

@@ -6,6 +6,7 @@
 
 use super::access_error::AccessError;
 use super::error::Error;
+use super::forwarding;
 use super::page_session;
 use super::query::parameter;
 use super::request_context::RequestContext;
@@ -13,7 +14,6 @@ use super::response;
 use super::response_body::Body;
 use crate::audit::Event;
 use crate::config::{AmbientCredentials, is_permission};
-use crate::upstream::Identity;
 use hyper::header::HeaderName;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
@@ -47,6 +47,16 @@ pub(super) fn verify(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> 
     if needs.as_ref().is_some_and(|needs| !is_permission(needs)) {
         return Err(Error::Parameter("permission must name one permission"));
     }
+    let audience = parameter(ctx.head, "audience");
+    let identity = ctx.gateway.identity.load();
+    if audience
+        .as_deref()
+        .is_some_and(|name| !identity.has_audience(name))
+    {
+        return Err(Error::Parameter(
+            "audience must be one of identity.audiences",
+        ));
+    }
     // What anonymous callers may do is no sign-in: they need a permission that is asked for.
     if needs.is_none() && !caller.is_known() {
         return Err(Error::NoToken);
@@ -60,8 +70,7 @@ pub(super) fn verify(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> 
     }
     let mut response = response::uncached(response::empty(StatusCode::OK));
     if caller.is_known() {
-        let permissions = caller.permissions.shown();
-        Identity::new(&caller.user, permissions.names()).set(response.headers_mut());
+        forwarding::identity(ctx, caller, audience.as_deref()).set(response.headers_mut());
     }
     Ok(response)
 }

@@ -124,6 +124,7 @@ pub struct Addresses {
 pub fn check(config: &Config) -> Result<(), Error> {
     #[cfg(feature = "engine")]
     gateway::open_editor(config).map_err(gateway::Error::from)?;
+    gateway::IdentitySigner::open(&config.identity).map_err(gateway::Error::from)?;
     gateway::check_signing_key(config).map_err(gateway::Error::from)?;
     sinks::check(&config.audit.sinks).map_err(gateway::Error::from)?;
     Ok(tls::check(&config.tls)?)

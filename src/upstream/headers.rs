@@ -23,6 +23,7 @@ const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 const USER: HeaderName = HeaderName::from_static("x-flowgate-user");
 const PERMISSIONS: HeaderName = HeaderName::from_static("x-flowgate-permissions");
+const IDENTITY: HeaderName = HeaderName::from_static("x-flowgate-identity");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -57,6 +58,8 @@ pub struct ForwardedRequest<'a> {
 pub struct Identity {
     user: HeaderValue,
     permissions: HeaderValue,
+    /// Both, signed.
+    token: Option<HeaderValue>,
 }
 
 impl Identity {
@@ -69,13 +72,27 @@ impl Identity {
         Self {
             user: value(encoded(user)),
             permissions: value(permissions.join(" ")),
+            token: None,
         }
+    }
+
+    /// With a token that proves it, if there is one.
+    #[must_use]
+    pub fn with_token(mut self, token: Option<String>) -> Self {
+        self.token = token.and_then(|token| HeaderValue::try_from(token).ok());
+        if let Some(token) = &mut self.token {
+            token.set_sensitive(true);
+        }
+        self
     }
 
     /// Sets the headers.
     pub fn set(&self, headers: &mut HeaderMap) {
         headers.insert(USER, self.user.clone());
         headers.insert(PERMISSIONS, self.permissions.clone());
+        if let Some(token) = &self.token {
+            headers.insert(IDENTITY, token.clone());
+        }
     }
 }
 

@@ -138,6 +138,7 @@ mod sessions;
 mod sign_in;
 mod sign_in_page;
 mod sign_in_storm;
+mod signed_identity;
 mod single_flows;
 mod single_sign_on;
 mod single_sign_on_attacks;

@@ -68,6 +68,8 @@ pub(super) struct Root {
     pub(super) headers: Headers,
     pub(super) upstream: Option<Spanned<Upstreams>>,
     #[serde(default)]
+    pub(super) identity: Identity,
+    #[serde(default)]
     pub(super) policy: Policy,
     #[serde(default)]
     pub(super) comms: Comms,
@@ -314,6 +316,16 @@ pub(super) struct Upstream {
     pub(super) health: Entry,
     #[serde(default)]
     pub(super) policy: Policy,
+}
+
+/// `[identity]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [identity]")]
+pub(super) struct Identity {
+    pub(super) keys: List,
+    pub(super) issuer: Entry,
+    pub(super) lifetime: Entry,
+    pub(super) audiences: List,
 }
 
 /// `[policy]`, or `[upstream.policy]`.

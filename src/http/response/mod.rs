@@ -47,6 +47,14 @@ pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body>
     content(status, "application/json; charset=utf-8", body.into())
 }
 
+/// Public keys, which a verifier keeps for some minutes; RFC 7517 §8.5.2 has the type.
+pub(super) fn jwks(keys: Bytes) -> Response<Body> {
+    let mut response = content(StatusCode::OK, "application/jwk-set+json", keys);
+    let cached = HeaderValue::from_static("public, max-age=300");
+    response.headers_mut().insert(CACHE_CONTROL, cached);
+    response
+}
+
 /// An answer in plain text.
 #[cfg(feature = "engine")]
 pub(super) fn text(status: StatusCode, body: &'static str) -> Response<Body> {

@@ -74,6 +74,8 @@ pub(super) enum Target {
     Now,
     /// `GET /gateway/verify`
     Verify,
+    /// `GET /gateway/jwks.json`
+    Jwks,
     /// `GET /flows/state`
     State,
     /// `POST /flows/state`

@@ -73,6 +73,7 @@ impl Route<'_> {
             | Target::ConsoleFile
             | Target::Now
             | Target::Verify
+            | Target::Jwks
             | Target::Admin(_)
             | Target::History(_)
             | Target::Absent

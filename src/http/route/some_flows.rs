@@ -45,6 +45,7 @@ pub(in crate::http) fn access(target: Target, path: &Path<'_>) -> Access {
         | Target::ConsolePage
         | Target::ConsoleFile
         | Target::Verify
+        | Target::Jwks
         | Target::OtherMethod(_) => Access::Same,
         Target::Flows => Access::Flows,
         Target::Flow => Access::Flow(1),

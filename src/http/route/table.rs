@@ -193,6 +193,7 @@ pub(super) const TABLE: &[Entry] = &[
         &["gateway", "import"],
         &[(Post, Target::History(History::Import), WRITE_FLOWS)],
     ),
+    admin(&["gateway", "jwks.json"], &[(Get, Target::Jwks, Nothing)]),
     flows(
         &["gateway", "nodes", "*", "history"],
         &[(Get, Target::History(History::Node), READ_FLOWS)],
