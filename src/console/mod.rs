@@ -67,6 +67,7 @@ impl File {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     /// Bytes of all files compressed: what a first visit loads.
     const MAX_COMPRESSED: usize = 250 * 1024;
@@ -119,6 +120,41 @@ mod tests {
             ] {
                 assert!(!text.contains(sink), "{} has {sink}", file.name);
             }
+        }
+    }
+
+    /// The keys of a file of texts.
+    fn keys(name: &str) -> BTreeSet<&'static str> {
+        let file = FILES.iter().find(|file| file.name == name).unwrap();
+        let text = std::str::from_utf8(file.plain).unwrap();
+        let lines = text.lines().filter_map(|line| line.strip_prefix("    "));
+        let keys = lines.filter_map(|line| line.split_once(": "));
+        keys.map(|(key, _)| key.trim_matches('\'')).collect()
+    }
+
+    #[test]
+    fn every_language_has_every_text_and_no_other() {
+        let english = keys("text_en.js");
+        assert!(english.len() > 100);
+        assert_eq!(keys("text_de.js"), english);
+        let scripts = FILES.iter().filter(|file| !file.name.starts_with("text_"));
+        let all: Vec<&str> = scripts
+            .map(|file| std::str::from_utf8(file.plain).unwrap())
+            .collect();
+        let all = all.concat();
+        for call in all.split("t('").skip(1) {
+            let key = call.split('\'').next().unwrap();
+            let is_key = key.contains('.')
+                && key
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || "._-".contains(c));
+            assert!(!is_key || english.contains(key), "{key} has no text");
+        }
+        for key in english {
+            // Some keys are made of a name, such as `state.open`.
+            let (group, _) = key.split_once('.').unwrap_or((key, ""));
+            let is_used = all.contains(&format!("'{key}'")) || all.contains(&format!("`{group}."));
+            assert!(is_used, "{key} is used nowhere");
         }
     }
 

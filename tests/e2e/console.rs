@@ -372,6 +372,14 @@ async fn its_files_need_no_token_are_compressed_and_kept_for_ever() {
 
 #[tokio::test]
 async fn disabled_it_is_not_there() {
+    let modules = format!("{}/tests/node_modules", env!("CARGO_MANIFEST_DIR"));
+    let editor = format!("[editor]\nmodules = \"{modules}\"\n");
+    let logo = async |lines: &str| {
+        let gateway = Gateway::with(&(lines.to_owned() + &editor));
+        gateway.get("/theme").send().await.json()["header"]["url"].clone()
+    };
+    assert_eq!(logo("").await, "gateway/");
+    assert_eq!(logo("[console]\nenabled = false\n").await, Json::Null);
     let gateway = Gateway::with("[console]\nenabled = false\n");
     assert_eq!(gateway.get("/gateway/").send().await.status, 404);
     let token = gateway.sign_in("admin").await;

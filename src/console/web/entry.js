@@ -11,8 +11,13 @@ export function entryTitle(entry) {
     return TYPES.includes(entry.type) ? t(`type.${entry.type}`) : entry.type;
 }
 
+// The user of an entry; an edit of the file or at the upstream has none.
+export function author(entry) {
+    return entry.user || t(entry.type === 'outside-edit' ? 'unknown' : 'program');
+}
+
 export function byline(entry) {
-    return `${entry.user || t('program')}, ${ago(entry.time)}`;
+    return `${author(entry)}, ${ago(entry.time)}`;
 }
 
 // How much it changed, as three numbers with words for screen readers.
@@ -33,7 +38,7 @@ export function badges(entry, isActive) {
 export function facts(entry) {
     const fact = (name, value) => [h('dt', null, t(`fact.${name}`)), h('dd', null, value)];
     return h('dl', { class: 'facts' },
-        fact('user', entry.user || t('program')),
+        fact('user', author(entry)),
         fact('time', h('time', { datetime: entry.time, title: ago(entry.time) }, moment(entry.time))),
         entry.address && fact('address', `${entry.address} (${entry.by})`),
         fact('type', TYPES.includes(entry.type) ? t(`type.${entry.type}`) : entry.type),

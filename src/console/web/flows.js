@@ -12,25 +12,26 @@ import { number, t } from './text.js';
 // Nodes in the list for screen readers and search. Our choice: more than a user reads.
 const LISTED = 300;
 
-let update_ = null;
+let view = null;
 
 export function allowed() {
     return session.maySome('flows.read') || session.maySome('flows.write');
 }
 
 export function update(route) {
-    return update_?.(route) ?? false;
+    return view?.go(route) ?? false;
 }
 
 export function show(place, route) {
-    const view = new Flows(place);
-    update_ = (next) => view.go(next);
+    view = new Flows(place);
     view.load(route);
-    return () => { update_ = null; view.stop(); };
+    return () => { view.stop(); view = null; };
 }
 
 class Flows {
     constructor(place) {
+        this.place = place;
+        this.notice = h('div');
         this.list = h('nav', { class: 'list', 'aria-label': t('flows.tabs') });
         this.stage = h('div', { class: 'stack' });
         put(place, h('div', { class: 'stack' }, h('h1', null, t('nav.flows')), h('div', { class: 'flows' }, this.list, this.stage)));
@@ -45,9 +46,9 @@ class Flows {
 
     async load(route) {
         try {
-            const { flows } = await api.flows();
+            const { flows, rev } = await api.flows();
             if (this.stopped) return;
-            this.flows = flows;
+            [this.flows, this.rev] = [flows, rev];
         } catch (error) {
             return put(this.stage, h('p', { class: 'notice bad', role: 'alert' }, error.message));
         }
@@ -60,14 +61,23 @@ class Flows {
         this.title = h('h2');
         this.search = h('input', { type: 'search', placeholder: t('flows.search'), 'aria-label': t('flows.search'), oninput: () => this.showNodes() });
         this.nodes = h('ul', { class: 'chips' });
-        put(this.stage, this.title, this.drawing.element, this.panel,
+        put(this.stage, this.notice, this.title, this.drawing.element, this.panel,
             h('details', { class: 'card', ontoggle: () => this.showNodes() }, h('summary', null, t('flows.nodes')), h('br'), this.search, h('br'), h('br'), this.nodes));
-        if (session.may('status.read')) this.statuses = new Statuses((all) => this.drawing.statuses(all));
+        if (session.may('status.read')) this.statuses = new Statuses((all) => this.drawing.statuses(all), (rev) => this.deployed(rev));
         this.go(route);
     }
 
+    // Another flow set is active: the one that is shown stays until the user wants the other.
+    deployed(rev) {
+        if (rev === this.rev || this.stopped) return;
+        const again = () => { this.stop(); show(this.place, this.route); };
+        put(this.notice, h('p', { class: 'notice row between', role: 'status' }, t('flows.deployed'), h('button', { onclick: again }, t('flows.show'))));
+    }
+
     // Takes the address: `#/flows/ID`.
-    go({ parts: [id] }) {
+    go(route) {
+        this.route = route;
+        const [id] = route.parts;
         if (!this.tabs || this.tabs.length === 0) return true;
         const shown = this.tabs.find((one) => one.id === id) ?? this.tabs[0];
         put(this.list, this.tabs.map((one) => h('a', { href: `#/flows/${encodeURIComponent(one.id)}`, 'aria-current': one === shown && 'page' },

@@ -10,6 +10,7 @@ const LABELS = 0.35;
 const OUTLINES = 0.18;
 
 const FONT = '14px system-ui, sans-serif';
+const EDGE = '#8a8a86';
 const STATUS = { red: '#d0342c', green: '#2e9e5b', yellow: '#d99a00', blue: '#3d7be0', grey: '#8a8f98', gray: '#8a8f98' };
 const SIGNS = { added: '+', removed: '−', changed: '~', moved: '→', repositioned: '→' };
 
@@ -83,7 +84,7 @@ export class Painter {
         this.groups();
         this.wires(seen.wires);
         if (scale < OUTLINES) this.far(seen.nodes);
-        else for (const node of seen.nodes) this.node(node);
+        else this.near(seen.nodes);
     }
 
     groups() {
@@ -135,58 +136,94 @@ export class Painter {
     // From far away: rectangles, one path for each colour.
     far(nodes) {
         const { ctx } = this;
-        const byColour = new Map();
-        for (const node of nodes) {
-            const colour = node.mark ? this.colours[node.mark] : node.colour;
-            if (!byColour.has(colour)) byColour.set(colour, []);
-            byColour.get(colour).push(node);
-        }
-        for (const [colour, of] of byColour) {
+        for (const [colour, of] of byColour(nodes, ({ mark, colour }) => (mark ? this.colours[mark] : colour))) {
             ctx.fillStyle = colour;
-            for (const { x, y, w, h } of of) ctx.fillRect(x, y, w, h);
+            ctx.beginPath();
+            for (const { x, y, w, h } of of) ctx.rect(x, y, w, h);
+            ctx.fill();
         }
     }
 
-    node(node) {
-        const { ctx, colours } = this;
-        const { x, y, w, h, mark } = node;
-        if (node.ghost) this.ghost(node);
-        ctx.globalAlpha = node.disabled || mark === 'removed' || (this.hasMarks && !mark) ? 0.5 : 1;
+    // From near: all nodes of one look with one path for each colour, then the nodes that stand out, one by one.
+    near(nodes) {
+        const isPlain = (node) => !node.mark && !node.disabled && node.id !== this.selected;
+        const plain = nodes.filter(isPlain);
+        this.ctx.globalAlpha = this.hasMarks ? 0.5 : 1;
+        this.batch(plain);
+        for (const node of nodes) {
+            if (!isPlain(node)) this.special(node);
+        }
+        this.ctx.globalAlpha = 1;
+        if (this.scale < LABELS || this.statuses.size === 0) return;
+        for (const node of nodes) {
+            const status = this.statuses.get(node.id);
+            if (status) this.status(node, status);
+        }
+    }
+
+    batch(nodes) {
+        const { ctx } = this;
+        for (const [colour, of] of byColour(nodes, ({ colour }) => colour)) {
+            ctx.beginPath();
+            for (const node of of) this.outline(node);
+            ctx.fillStyle = colour;
+            ctx.fill();
+        }
         ctx.beginPath();
-        ctx.roundRect(x, y, w, h, Math.min(5, w / 2));
-        ctx.fillStyle = node.colour;
-        ctx.fill();
-        ctx.lineWidth = mark || node.id === this.selected ? 3 : 1;
-        ctx.strokeStyle = node.id === this.selected ? colours.accent : mark ? colours[mark] : '#8a8a86';
-        ctx.setLineDash(node.disabled || mark === 'removed' ? [6, 4] : []);
+        for (const node of nodes) this.outline(node);
+        ctx.lineWidth = 1;
+        ctx.strokeStyle = EDGE;
         ctx.stroke();
+        if (this.scale >= LABELS) this.inside(nodes.filter(({ type }) => type !== 'junction'));
+    }
+
+    outline({ x, y, w, h }) {
+        this.ctx.roundRect(x, y, w, h, Math.min(5, w / 2));
+    }
+
+    // One that differs, is chosen or disabled.
+    special(node) {
+        const { ctx, colours } = this;
+        const { mark } = node;
+        if (node.ghost) this.ghost(node);
+        const isChosen = node.id === this.selected;
+        ctx.globalAlpha = node.disabled || mark === 'removed' || (this.hasMarks && !mark) ? 0.5 : 1;
+        ctx.setLineDash(node.disabled || mark === 'removed' ? [6, 4] : []);
+        this.batch([node]);
+        if (mark || isChosen) {
+            ctx.beginPath();
+            this.outline(node);
+            ctx.lineWidth = 3;
+            ctx.strokeStyle = isChosen ? colours.accent : colours[mark];
+            ctx.stroke();
+        }
         ctx.setLineDash([]);
-        if (this.scale >= LABELS && node.type !== 'junction') this.inside(node);
         ctx.globalAlpha = 1;
         if (mark) this.sign(node);
-        const status = this.statuses.get(node.id);
-        if (status && this.scale >= LABELS) this.status(node, status);
     }
 
-    inside({ x, y, w, h, label, inputs, outputs }) {
+    // Labels, the place of the icon, and ports.
+    inside(nodes) {
         const { ctx } = this;
         ctx.fillStyle = 'rgb(0 0 0 / 7%)';
         ctx.beginPath();
-        ctx.roundRect(x, y, Math.min(h, 30), h, [5, 0, 0, 5]);
+        for (const { x, y, h } of nodes) ctx.rect(x, y, 30, h);
         ctx.fill();
         ctx.fillStyle = '#202124';
         ctx.font = FONT;
         ctx.textBaseline = 'middle';
-        if (label) ctx.fillText(label, x + 38, y + h / 2 + 1, w - 42);
-        ctx.fillStyle = '#d9d9d9';
-        ctx.strokeStyle = '#8a8a86';
-        ctx.lineWidth = 1;
-        ctx.beginPath();
-        if (inputs) ctx.roundRect(x - 5, y + h / 2 - 5, 10, 10, 3);
-        for (let port = 0; port < outputs; port++) {
-            ctx.roundRect(x + w - 5, y + h / 2 - 5 + (port - (outputs - 1) / 2) * 13, 10, 10, 3);
+        for (const { x, y, h, label } of nodes) {
+            if (label) ctx.fillText(label, x + 38, y + h / 2 + 1);
         }
+        ctx.beginPath();
+        for (const { x, y, w, h, inputs, outputs } of nodes) {
+            if (inputs) ctx.rect(x - 4.5, y + h / 2 - 4.5, 9, 9);
+            for (let port = 0; port < outputs; port++) ctx.rect(x + w - 4.5, y + h / 2 - 4.5 + (port - (outputs - 1) / 2) * 13, 9, 9);
+        }
+        ctx.fillStyle = '#d9d9d9';
         ctx.fill();
+        ctx.strokeStyle = EDGE;
+        ctx.lineWidth = 1;
         ctx.stroke();
     }
 
@@ -234,4 +271,14 @@ export class Painter {
         ctx.textBaseline = 'middle';
         ctx.fillText(String(text ?? '').slice(0, 60), x + (colour ? 18 : 4), y + h + 11);
     }
+}
+
+function byColour(nodes, colourOf) {
+    const found = new Map();
+    for (const node of nodes) {
+        const colour = colourOf(node);
+        if (!found.has(colour)) found.set(colour, []);
+        found.get(colour).push(node);
+    }
+    return found;
 }

@@ -10,9 +10,14 @@ const LONGEST_DELAY = 60_000;
 // Nodes whose statuses are kept. Our choice: a flow set that shows more at a time shows the newest.
 const MAX_KEPT = 20_000;
 
+const DEPLOYED = 'notification/runtime-deploy';
+const TOPICS = ['status/#', 'notification/#'];
+
 export class Statuses {
-    // Calls `changed` with all statuses by the id of the node, at most once a frame.
-    constructor(changed) {
+    // Calls `changed` with all statuses by the id of the node, at most once a frame, and `deployed` with the revision of each
+    // deployment.
+    constructor(changed, deployed) {
+        this.deployed = deployed;
         this.all = new Map();
         this.changed = changed;
         this.delay = FIRST_DELAY;
@@ -35,7 +40,7 @@ export class Statuses {
         const socket = new WebSocket(address);
         this.socket = socket;
         const token = session.token();
-        const subscribe = () => socket.send(JSON.stringify({ subscribe: 'status/#' }));
+        const subscribe = () => TOPICS.forEach((topic) => socket.send(JSON.stringify({ subscribe: topic })));
         socket.onopen = () => (token ? socket.send(JSON.stringify({ auth: token })) : subscribe());
         socket.onmessage = ({ data }) => this.take(JSON.parse(data), subscribe);
         socket.onclose = () => this.again();
@@ -49,6 +54,7 @@ export class Statuses {
         }
         this.delay = FIRST_DELAY;
         for (const { topic, data } of message) {
+            if (topic === DEPLOYED && data?.revision) this.deployed(data.revision);
             if (!topic?.startsWith('status/')) continue;
             const id = topic.slice('status/'.length);
             this.all.delete(id);

@@ -6,6 +6,7 @@ export default {
     loading: 'Wird geladen …',
     more: 'Ältere zeigen',
     program: 'flowgate selbst',
+    unknown: 'unbekannter Benutzer',
     skip: 'Zum Inhalt',
 
     'error.unreachable': 'Das Gateway ist nicht erreichbar. Prüfen Sie die Verbindung und versuchen Sie es noch einmal.',
@@ -120,6 +121,8 @@ export default {
 
     'flows.tabs': 'Flows',
     'flows.none': 'Es gibt keine Flows.',
+    'flows.deployed': 'Seitdem wurden andere Flows ausgerollt.',
+    'flows.show': 'Zeigen',
     'flows.disabled': 'abgeschaltet',
     'flows.locked': 'gesperrt',
     'flows.nodes': 'Nodes als Liste',

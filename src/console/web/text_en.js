@@ -6,6 +6,7 @@ export default {
     loading: 'Loading …',
     more: 'Show older',
     program: 'flowgate itself',
+    unknown: 'unknown user',
     skip: 'Skip to content',
 
     'error.unreachable': 'The gateway cannot be reached. Check the connection and try again.',
@@ -120,6 +121,8 @@ export default {
 
     'flows.tabs': 'Flows',
     'flows.none': 'There are no flows.',
+    'flows.deployed': 'Other flows have been deployed since.',
+    'flows.show': 'Show them',
     'flows.disabled': 'disabled',
     'flows.locked': 'locked',
     'flows.nodes': 'Nodes as a list',

@@ -38,7 +38,7 @@ pub(super) async fn load(
     };
     match part {
         route::Editor::Page => page(ctx, editor).await,
-        route::Editor::Theme => Ok(response::json(StatusCode::OK, editor.theme().to_string())),
+        route::Editor::Theme => Ok(theme(ctx, &editor)),
         route::Editor::Locale => words(ctx, editor, &path.parameter(1)).await,
         route::Editor::File => {
             let names = path.rest(0);
@@ -61,6 +61,15 @@ pub(super) async fn load(
             .await
         }
     }
+}
+
+/// `GET /theme`: the logo leads to the console, if there is one.
+fn theme(ctx: &RequestContext<'_>, editor: &Editor) -> Response<Body> {
+    let mut theme = editor.theme();
+    if cfg!(feature = "console") && ctx.gateway.config.console.enabled {
+        theme["header"]["url"] = "gateway/".into();
+    }
+    response::json(StatusCode::OK, theme.to_string())
 }
 
 /// `GET /icons`
