@@ -47,12 +47,10 @@ function show(isFirst) {
     if (!isFirst) main.focus({ preventScroll: true });
 }
 
-let shownHash = null;
 let shownView = null;
 
 function addressChanged() {
-    if (!session.current() || location.hash === shownHash) return;
-    shownHash = location.hash;
+    if (!session.current()) return;
     const { name, parts, query } = route();
     // A view that is there takes its next address itself.
     if (shownView === name && VIEWS[name].update?.({ parts, query })) return;
@@ -91,7 +89,6 @@ async function start() {
         return put(document.body, h('main', { class: 'empty' }, h('p', null, error.message),
             h('p', null, h('button', { onclick: start }, t('again')))));
     }
-    shownHash = location.hash;
     show(true);
 }
 

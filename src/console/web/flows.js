@@ -64,7 +64,8 @@ class Flows {
         put(this.stage, this.notice, this.title, this.drawing.element, this.panel,
             h('details', { class: 'card', ontoggle: () => this.showNodes() }, h('summary', null, t('flows.nodes')), h('br'), this.search, h('br'), h('br'), this.nodes));
         if (session.may('status.read')) this.statuses = new Statuses((all) => this.drawing.statuses(all), (rev) => this.deployed(rev));
-        this.go(route);
+        // The address may have changed meanwhile.
+        this.go(this.route ?? route);
     }
 
     // Another flow set is active: the one that is shown stays until the user wants the other.

@@ -81,12 +81,12 @@ class History {
         this.load();
     }
 
-    // The first page, for the filter as it is.
-    async load() {
+    // The first page, for the filter as it is. `deployed`: another flow set is active.
+    async load(deployed = false) {
         const asked = (this.asked = Symbol('asked'));
         this.loaded = false;
         try {
-            const [page] = await Promise.all([this.page(), this.loadFlows()]);
+            const [page] = await Promise.all([this.page(), this.loadFlows(deployed)]);
             if (asked !== this.asked || this.stopped) return;
             this.entries = page.deployments;
             this.next = page.next;
@@ -105,8 +105,8 @@ class History {
     }
 
     // The tabs, and the active revision.
-    async loadFlows() {
-        this.active ??= await api.flows().catch(() => ({ flows: [], rev: null }));
+    async loadFlows(deployed) {
+        if (!this.active || deployed) this.active = await api.flows().catch(() => ({ flows: [], rev: null }));
     }
 
     async more() {
@@ -144,6 +144,9 @@ class History {
             isShown ? link.setAttribute('aria-current', 'true') : link.removeAttribute('aria-current');
         }
         const rev = this.current();
+        const key = [rev, this.from, this.filter.flow, this.active.rev].join(' ');
+        if (this.shownKey === key) return;
+        this.shownKey = key;
         this.leaveDetail();
         this.leaveDetail = () => {};
         if (!rev) return put(this.detail);
@@ -155,17 +158,18 @@ class History {
             if (!isCurrent()) return;
             const from = this.from ?? entry.parent;
             const place = h('div', { class: 'stack' });
-            put(this.detail, this.header(entry, from), place);
+            put(this.detail, this.header(entry), place);
             const flow = this.filter.flow;
             const leave = await changes(place, { from, to: rev, flow, isCurrent, act: (one) => this.actions(entry, one) });
             if (isCurrent()) this.leaveDetail = leave;
             else leave();
         } catch (error) {
+            this.shownKey = null;
             if (isCurrent()) put(this.detail, h('p', { class: 'notice bad', role: 'alert' }, error.message));
         }
     }
 
-    header(entry, from) {
+    header(entry) {
         const others = this.entries.filter((other) => other.rev !== entry.rev);
         const compare = h('select', { onchange: (event) => { location.hash = this.address(entry.rev, event.target.value); } },
             h('option', { value: '', selected: !this.from }, t('history.before_it')),
@@ -175,31 +179,40 @@ class History {
             h('h2', null, entryTitle(entry)),
             facts(entry),
             h('label', { class: 'field' }, t('history.compare'), compare),
-            session.may('flows.write') && h('div', { class: 'row' }, this.buttons(entry, from)));
+            session.may('flows.write') && h('div', { class: 'row' }, this.buttons(entry)));
+    }
+
+    // The tab that the list is filtered by.
+    tab() {
+        const tab = this.active.flows.find((node) => node.id === this.filter.flow);
+        return tab && { id: tab.id, label: String(tab.label || tab.id) };
     }
 
     buttons(entry) {
         const all = (target, title, label, style) => h('button', { class: style, onclick: () => this.rollBack({ target, title, entry }) }, label);
         return [
+            this.tab() && this.undoFlow(entry, this.tab(), 'primary'),
             entry.parent && !this.filter.flow && all(entry.parent, t('undo.title'), t('undo.button'), 'primary'),
             entry.rev !== this.active.rev && all(entry.rev, t('restore.title'), t('restore.button')),
         ];
     }
 
     // The button at the changes of one flow: back to what it was before this entry.
-    actions(entry, { id, label }) {
-        if (!id || !entry.parent || this.from || !session.may('flows.write')) return null;
-        const style = this.filter.flow === id ? 'primary' : '';
+    actions(entry, flow) {
+        return flow.id && flow.id !== this.tab()?.id && session.may('flows.write') ? this.undoFlow(entry, flow, '') : null;
+    }
+
+    undoFlow(entry, { id, label }, style) {
+        if (!entry.parent || this.from) return null;
         const act = () => this.rollBack({ target: entry.parent, flow: { id, label }, title: t('undo.title_flow', { flow: label }), entry });
         return h('button', { class: style, onclick: act }, t('undo.flow', { flow: label }));
     }
 
     async rollBack(what) {
         if (!await undo(what)) return;
-        this.active = null;
         this.chosen = null;
         this.from = null;
         history.replaceState(null, '', this.address(null));
-        this.load();
+        this.load(true);
     }
 }

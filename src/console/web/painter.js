@@ -161,7 +161,8 @@ export class Painter {
         }
     }
 
-    batch(nodes) {
+    // `edge` and `width` are of the outlines.
+    batch(nodes, edge = EDGE, width = 1) {
         const { ctx } = this;
         for (const [colour, of] of byColour(nodes, ({ colour }) => colour)) {
             ctx.beginPath();
@@ -171,9 +172,10 @@ export class Painter {
         }
         ctx.beginPath();
         for (const node of nodes) this.outline(node);
-        ctx.lineWidth = 1;
-        ctx.strokeStyle = EDGE;
+        ctx.lineWidth = width;
+        ctx.strokeStyle = edge;
         ctx.stroke();
+        ctx.setLineDash([]);
         if (this.scale >= LABELS) this.inside(nodes.filter(({ type }) => type !== 'junction'));
     }
 
@@ -189,15 +191,9 @@ export class Painter {
         const isChosen = node.id === this.selected;
         ctx.globalAlpha = node.disabled || mark === 'removed' || (this.hasMarks && !mark) ? 0.5 : 1;
         ctx.setLineDash(node.disabled || mark === 'removed' ? [6, 4] : []);
-        this.batch([node]);
-        if (mark || isChosen) {
-            ctx.beginPath();
-            this.outline(node);
-            ctx.lineWidth = 3;
-            ctx.strokeStyle = isChosen ? colours.accent : colours[mark];
-            ctx.stroke();
-        }
-        ctx.setLineDash([]);
+        if (isChosen) this.batch([node], colours.accent, 3);
+        else if (mark) this.batch([node], colours[mark], 3);
+        else this.batch([node]);
         ctx.globalAlpha = 1;
         if (mark) this.sign(node);
     }
