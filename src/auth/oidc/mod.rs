@@ -379,9 +379,14 @@ impl Auth {
         if used.len() >= MAX_USED {
             used.retain(|_, ends| *ends > now);
         }
-        let is_full = used.len() >= MAX_USED;
-        let before = used.insert(sha256(&[kind, b" ", text].concat()), until);
-        if is_full || before.is_some() {
+        // Unauthenticated clients must not keep users out by filling it. A provider takes no code twice anyway.
+        if used.len() >= MAX_USED
+            && let Some((&first, _)) = used.iter().min_by_key(|(_, ends)| **ends)
+        {
+            used.remove(&first);
+        }
+        let hash = sha256(&[kind, b" ", text].concat());
+        if used.insert(hash, until).is_some() {
             return Err(OidcError::Replayed);
         }
         Ok(())

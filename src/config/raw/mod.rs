@@ -2,9 +2,11 @@
 //!
 //! Knows names and nesting; nothing of values, bounds or defaults.
 
+mod audit;
 mod engine;
 mod federated;
 
+pub(super) use audit::{Audit, AuditSink};
 pub(super) use engine::{ContextStore, Engine, NodeHost};
 pub(super) use federated::{ClaimGrant, Jwt, Oidc};
 
@@ -422,42 +424,6 @@ pub(super) struct Log {
     pub(super) level: Entry,
     pub(super) format: Entry,
     pub(super) access: Entry,
-}
-
-/// `[audit]`.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, expecting = "a table [audit]")]
-pub(super) struct Audit {
-    pub(super) to: Entry,
-    pub(super) rotate_size: Entry,
-    pub(super) rotate_age: Entry,
-    pub(super) keep: Entry,
-    pub(super) keep_for: Entry,
-    pub(super) max_size: Entry,
-    pub(super) on_failure: Entry,
-    pub(super) signing_key: Entry,
-    pub(super) checkpoint: Entry,
-    #[serde(default)]
-    pub(super) sink: Vec<Spanned<AuditSink>>,
-}
-
-/// `[[audit.sink]]`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table [[audit.sink]]")]
-pub(super) struct AuditSink {
-    #[serde(rename = "type")]
-    pub(super) kind: Entry,
-    pub(super) name: Entry,
-    pub(super) url: Entry,
-    pub(super) plain: Entry,
-    pub(super) ca_file: Entry,
-    pub(super) cert: Entry,
-    pub(super) key: Entry,
-    pub(super) secret: Entry,
-    pub(super) secret_file: Entry,
-    pub(super) token_file: Entry,
-    pub(super) max_lag: Entry,
-    pub(super) timeout: Entry,
 }
 
 /// `[[route]]`.
