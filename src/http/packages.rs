@@ -26,11 +26,17 @@ pub(super) async fn endpoint(
     ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
 ) -> Result<Response<Body>, Error> {
-    let servers = servers(ctx)?;
+    let servers = package_servers(ctx)?;
     ctx.redacted = redact::head(ctx, ctx.authorization);
     if websocket::is_wanted(ctx.head) {
         let opened = tunnel::open(ctx, path, &servers.endpoints).await;
-        return opened.map_err(of_node_host);
+        return opened.map_err(|error| match error {
+            // The runtime closes the connection of an upgrade that no package has taken within 5 s.
+            Error::Upstream(upstream::Error::Closed(_)) if package_servers(ctx).is_ok() => {
+                Error::NotFound
+            }
+            other => of_node_host(other),
+        });
     }
     forwarded(ctx, path, &servers.endpoints).await
 }
@@ -40,13 +46,13 @@ pub(super) async fn admin(
     ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
 ) -> Result<Response<Body>, Error> {
-    let servers = servers(ctx)?;
+    let servers = package_servers(ctx)?;
     ctx.redacted = redact::head(ctx, Authorization::None);
     forwarded(ctx, path, &servers.admin).await
 }
 
 /// The servers of the node host, which runs.
-fn servers<'g>(ctx: &RequestContext<'g>) -> Result<&'g PackageServers, Error> {
+fn package_servers<'g>(ctx: &RequestContext<'g>) -> Result<&'g PackageServers, Error> {
     let servers = ctx.gateway.packages.as_ref().ok_or(Error::NotFound)?;
     match &ctx.backend.runtime {
         Runtime::Own(engine) if engine.serves_packages() => Ok(servers),

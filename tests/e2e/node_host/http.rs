@@ -222,6 +222,8 @@ async fn websockets_of_packages_need_a_permission_and_close_with_the_session() {
         socket.next().await.unwrap().unwrap(),
         Message::text("HELLO")
     );
+    let missing = open(&hosted, "/web/nothing", &[("Authorization", &bearer)]).await;
+    assert!(matches!(missing, Err(Error::Http(refusal)) if refusal.status() == 404));
     let form = [("token", token.as_str())];
     hosted
         .post("/auth/revoke")
@@ -285,4 +287,15 @@ async fn the_host_listens_only_on_sockets_that_others_cannot_reach() {
             assert!(!opened.iter().any(|own| own == inode), "{table}: {line}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_data_directory_whose_path_is_too_long_for_sockets_is_reported() {
+    let lines = format!("[storage]\ndirectory = \"{}\"\n", "long".repeat(30));
+    let hosted = Hosted::without_waiting(&lines).await;
+    let line = hosted.process.wait_for_log("the node host has ended");
+    assert!(
+        line.contains("use a data directory with a shorter one"),
+        "{line}"
+    );
 }

@@ -73,6 +73,9 @@ const VARIABLES: [&str; 18] = [
     "XDG_RUNTIME_DIR",
 ];
 
+/// Bytes of the path of a Unix socket (`sun_path` of unix(7), without its end).
+const MAX_SOCKET_PATH: usize = 107;
+
 /// Kills the processes of the group when dropped: the host, and what its packages have started.
 struct Group(Pid);
 
@@ -190,6 +193,14 @@ fn start(host: &NodeHost) -> io::Result<Started> {
 /// Makes the directory of the sockets, and removes those of the process before. The host, which runs as our user, makes
 /// its own; no other account gets past the directory.
 fn sockets_directory(directory: &Path) -> io::Result<()> {
+    let longest = std::path::absolute(directory)?.join(ENDPOINTS_SOCKET);
+    if longest.as_os_str().len() > MAX_SOCKET_PATH {
+        let text = format!(
+            "the path {} is longer than the {MAX_SOCKET_PATH} bytes that a Unix socket's may have; use a data directory with a shorter one",
+            longest.display()
+        );
+        return Err(io::Error::other(text));
+    }
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
