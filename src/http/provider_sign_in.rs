@@ -165,7 +165,10 @@ async fn established(
     let task = async move {
         let user: OidcUser = match auth.finish_oidc(&pending, returned, now).await {
             Ok(user) => user,
-            Err(error) => return Ok(Err(error)),
+            Err(error) => {
+                auth.release_oidc(&pending);
+                return Ok(Err(error));
+            }
         };
         let actor = Actor {
             user: user.user().to_owned(),

@@ -206,6 +206,13 @@ impl Auth {
         Ok(pending)
     }
 
+    /// A sign-in that failed may be tried again: what unauthenticated clients begin is not remembered.
+    pub fn release_oidc(&self, pending: &PendingSignIn) {
+        let used = self.0.oidc.used.lock();
+        let mut used = used.unwrap_or_else(PoisonError::into_inner);
+        used.remove(&used_key(b"state", pending.state.as_bytes()));
+    }
+
     /// Takes the response of a provider, and asks it for the user.
     pub async fn finish_oidc(
         &self,
@@ -379,16 +386,11 @@ impl Auth {
         if used.len() >= MAX_USED {
             used.retain(|_, ends| *ends > now);
         }
-        // Unauthenticated clients must not keep users out by filling it. A provider takes no code twice anyway.
-        if used.len() >= MAX_USED
-            && let Some((&first, _)) = used.iter().min_by_key(|(_, ends)| **ends)
-        {
-            used.remove(&first);
-        }
-        let hash = sha256(&[kind, b" ", text].concat());
-        if used.insert(hash, until).is_some() {
+        let key = used_key(kind, text);
+        if used.len() >= MAX_USED || used.contains_key(&key) {
             return Err(OidcError::Replayed);
         }
+        used.insert(key, until);
         Ok(())
     }
 }
@@ -423,6 +425,10 @@ impl Providers {
         let sessions = self.sessions.lock();
         sessions.unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn used_key(kind: &[u8], text: &[u8]) -> [u8; 32] {
+    sha256(&[kind, b" ", text].concat())
 }
 
 /// 256 random bits as text (RFC 7636 §4.1 asks for that of the verifier).
