@@ -33,6 +33,7 @@ mod user_permissions;
 mod user_throttle;
 mod users;
 mod wakers;
+mod withheld;
 
 pub use auth_watch::{AuthWatch, Grant, Lapsed};
 pub use caller::{AuthMethod, Caller, Certificate};
@@ -50,6 +51,7 @@ pub use registry::Registry;
 pub use session::{BASIC, EDITOR, JWT, PAGE, Session, TOKEN_LENGTH};
 pub use session_admin::{NEVER, NewToken, SessionInfo, SessionSelector, session_id};
 pub use totp::{NewTotp, new_totp};
+pub use withheld::{Withheld, WithheldReason};
 
 use crate::config;
 use crate::store::{self, Store};

@@ -2,6 +2,7 @@
 //! token and its user allow together. Knows names only: no endpoint, no user.
 
 use super::glob::glob;
+use super::{Withheld, WithheldReason};
 use serde::{Serialize, Serializer};
 use smol_str::SmolStr;
 use std::sync::Arc;
@@ -70,6 +71,8 @@ pub struct Permissions {
     pub scope: Arc<[SmolStr]>,
     /// The user's permissions now.
     pub user: Arc<[SmolStr]>,
+    /// Those of them that may not be used at the moment.
+    pub withheld: Arc<[Withheld]>,
 }
 
 impl Permissions {
@@ -80,15 +83,32 @@ impl Permissions {
 
     /// All permissions of a user, without a narrower scope.
     pub fn of(user: Arc<[SmolStr]>) -> Self {
+        Self::new(Arc::from([]), user)
+    }
+
+    /// All permissions that the scope and the user cover.
+    pub fn new(scope: Arc<[SmolStr]>, user: Arc<[SmolStr]>) -> Self {
         Self {
-            scope: Arc::from([]),
+            scope,
             user,
+            withheld: Arc::from([]),
         }
+    }
+
+    /// Why the caller may not use a permission that it has, for some flows at least; `None`: it may, or does not have it.
+    pub fn withheld(&self, need: &str) -> Option<WithheldReason> {
+        let reason = Withheld::find(&self.withheld, need)?;
+        let has = Self::new(Arc::clone(&self.scope), Arc::clone(&self.user)).cover_some(need);
+        has.then_some(reason)
+    }
+
+    fn withholds(&self, need: &str) -> bool {
+        Withheld::find(&self.withheld, need).is_some()
     }
 
     /// Whether the caller may do what needs this permission.
     pub fn cover(&self, need: &str) -> bool {
-        self.scope_covers(need) && covers(&self.user, need)
+        self.scope_covers(need) && covers(&self.user, need) && !self.withholds(need)
     }
 
     /// Whether the caller has this permission for all flows, or for some whose part, after the colon, fits.
@@ -99,7 +119,7 @@ impl Permissions {
                     .iter()
                     .any(|entry| part_given(entry, need).is_some_and(&fits))
         };
-        (self.scope.is_empty() || any(&self.scope)) && any(&self.user)
+        (self.scope.is_empty() || any(&self.scope)) && any(&self.user) && !self.withholds(need)
     }
 
     /// Whether the caller has this permission for some flow at least.
@@ -124,7 +144,7 @@ impl Permissions {
             if name == "*" {
                 return Shown::All;
             }
-            if !name.is_empty() && !names.contains(name) {
+            if !name.is_empty() && !names.contains(name) && !self.withholds(name) {
                 names.push(name.clone());
             }
         }
@@ -290,10 +310,7 @@ mod tests {
             // A narrower scope leads out of no limit.
             (&["status.read"], &["status.read", "flows.read:a"], true),
         ] {
-            let permissions = Permissions {
-                scope: names(scope),
-                user: names(user),
-            };
+            let permissions = Permissions::new(names(scope), names(user));
             assert_eq!(permissions.reads_some_flows(), some, "{scope:?} {user:?}");
         }
     }
@@ -306,10 +323,7 @@ mod tests {
     #[test]
     fn both_the_scope_and_the_user_must_cover() {
         let both = |scope: &[&str], user: &[&str]| {
-            let permissions = Permissions {
-                scope: names(scope),
-                user: names(user),
-            };
+            let permissions = Permissions::new(names(scope), names(user));
             ["flows.read", "flows.write"].map(|need| permissions.cover(need))
         };
         assert_eq!(both(&["*"], &["read"]), [true, false]);
@@ -331,10 +345,7 @@ mod tests {
     #[test]
     fn the_shown_permissions_are_common_to_scope_and_user() {
         let shown = |scope: &[&str], user: &[&str]| {
-            let permissions = Permissions {
-                scope: names(scope),
-                user: names(user),
-            };
+            let permissions = Permissions::new(names(scope), names(user));
             serde_json::to_string(&permissions.shown()).unwrap()
         };
         assert_eq!(shown(&["*"], &["*"]), r#""*""#);

@@ -7,9 +7,9 @@ use super::session::{Key, Session, Sessions};
 use super::sync_shim::{ArcSwap, AtomicBool, AtomicU64};
 use super::users::Users;
 use super::wakers::Wakers;
-use super::{AuthMethod, Caller, Permissions};
+use super::{AuthMethod, Caller, Permissions, Withheld};
 use crate::config::RateLimit;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -96,6 +96,24 @@ impl Registry {
         networks.is_none_or(|networks| networks.contains(address))
             && (!self.has_restricted.load(Ordering::Relaxed)
                 || self.users.load().admits(&caller.user, address))
+    }
+
+    /// The caller without the permissions that it may not use from this address, or without a recent second factor.
+    pub fn conditioned(&self, mut caller: Caller, address: Option<IpAddr>) -> Caller {
+        let users = self.users.load();
+        if users.conditions.is_empty() {
+            return caller;
+        }
+        let has_factor = |user: &str| users.find(user).is_some_and(|user| user.totp.is_some());
+        // Every sign-in of such a user needs a code.
+        let factor = caller.session().filter(|session| {
+            !session.is_service_token() && !session.is_basic() && has_factor(&session.user)
+        });
+        let factor = factor.map(|session| session.created);
+        let address = address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        let here = (address, self.now.load(Ordering::Relaxed));
+        caller.permissions.withheld = Withheld::of(&users.conditions, factor, here);
+        caller
     }
 
     /// The limit of the caller's requests: that of its user or its service token.
@@ -238,8 +256,6 @@ fn permissions(users: &Users, session: &Session) -> Option<Permissions> {
     }
     let user = users.find(&session.user)?;
     let same_password = user.record.is_some() && user.record == session.password;
-    same_password.then(|| Permissions {
-        scope: Arc::clone(&session.scope),
-        user: Arc::clone(&user.permissions),
-    })
+    same_password
+        .then(|| Permissions::new(Arc::clone(&session.scope), Arc::clone(&user.permissions)))
 }

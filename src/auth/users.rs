@@ -4,6 +4,7 @@
 
 use super::password::Password;
 use super::{AuthMethod, Caller, Certificate, Permissions};
+use crate::config::Conditions;
 use crate::config::{self, CertificateName, Networks, RateLimit, Totp};
 use crypto::{Secret, random, sha256};
 use smol_str::SmolStr;
@@ -36,6 +37,8 @@ pub(super) struct Users {
     pub(super) sessions_per_user: usize,
     /// Whether browsers may sign in with a page.
     pub(super) sign_in_page: bool,
+    /// Permissions that may be used under a condition only.
+    pub(super) conditions: Conditions,
 }
 
 /// One user.
@@ -102,6 +105,7 @@ impl Users {
             idle: config.idle,
             sessions_per_user: config.sessions_per_user,
             sign_in_page: config.sign_in_page,
+            conditions: config.conditions.clone(),
         }
     }
 
@@ -231,6 +235,7 @@ mod tests {
             permissions: vec!["read".into()],
         };
         config::Auth {
+            conditions: config::Conditions::default(),
             lifetime: Duration::from_mins(1),
             idle: None,
             users: users.iter().map(user).collect(),

@@ -32,13 +32,24 @@ impl Subscription {
     }
 }
 
+impl Subscription {
+    /// The caller with the permissions of the place, as far as they may be used.
+    fn here(&self, caller: Caller) -> Caller {
+        let caller = (self.here)(caller);
+        match self.registry() {
+            Some(registry) => registry.conditioned(caller, self.address),
+            None => caller,
+        }
+    }
+}
+
 impl Grant for Subscription {
     fn registry(&self) -> Option<&Registry> {
         self.auth.as_ref().map(Auth::registry)
     }
 
     fn narrowed(&self, caller: Option<Caller>) -> Result<Option<Caller>, Lapsed> {
-        let caller = caller.map(|caller| (self.here)(caller));
+        let caller = caller.map(|caller| self.here(caller));
         let permitted = |caller: &Caller| caller.permissions.cover(NEEDS) && self.admits(caller);
         if caller.as_ref().is_some_and(permitted) {
             Ok(caller)
@@ -108,8 +119,9 @@ fn permitted(
     caller: Caller,
     generation: u64,
 ) -> Option<Watch> {
-    let caller = (editor.here)(caller);
-    let granted = caller.permissions.cover(NEEDS) && subscription(comms, editor).admits(&caller);
+    let subscription = subscription(comms, editor);
+    let caller = subscription.here(caller);
+    let granted = caller.permissions.cover(NEEDS) && subscription.admits(&caller);
     comms.metrics.permission_check(granted);
     granted.then(|| watch(comms, editor, Some(caller), generation))
 }

@@ -12,6 +12,7 @@ mod audit;
 mod audit_sink;
 mod claims;
 mod comms;
+mod conditions;
 mod engine;
 mod error;
 #[cfg(any(test, fuzzing))]
@@ -43,6 +44,7 @@ pub use approval::Approval;
 pub use audit_sink::{AuditSink, SinkKind};
 pub use claims::{Claim, ClaimGrant};
 pub use comms::Origin;
+pub use conditions::Conditions;
 pub use engine::{ContextFiles, ContextStore, NodeHost};
 pub use error::{Diagnostic, Error, Problem};
 pub use headers::RESOURCE_POLICY;
@@ -339,6 +341,8 @@ pub struct Auth {
     pub anonymous: Option<Vec<String>>,
     /// The brake on guessed passwords.
     pub throttle: Throttle,
+    /// Permissions that may be used under a condition only.
+    pub conditions: Conditions,
 }
 
 /// One `[[auth.user]]`.

@@ -9,7 +9,7 @@ use super::{
     Auth, Config, Console, Editor, Limits, Log, Route, Server, Storage, Throttle, Timeouts,
 };
 use super::{
-    admin_route, audit, comms, engine, headers, hosts, identity, jwt, networks, oidc, policy,
+    admin_route, audit, comms, conditions, engine, headers, hosts, identity, jwt, networks, oidc, policy,
     proxy_headers, route, tls, upstream, users,
 };
 use std::net::{Ipv4Addr, SocketAddr};
@@ -282,6 +282,12 @@ fn auth(
             .list(raw.anonymous, route::PERMISSION, route::permission)?
             .filter(|list| !list.is_empty()),
         throttle: throttle(raw.throttle, source)?,
+        conditions: conditions::conditions(
+            &raw.step_up,
+            raw.step_up_after,
+            raw.permission_networks,
+            source,
+        )?,
     }))
 }
 

@@ -32,7 +32,20 @@ pub(super) enum AccessError {
         /// The time until the next one.
         wait: Duration,
     },
-    /// The client's address is in none of the networks of the user, the token or the route.
+    /// The second factor was given too long ago for what the caller wants.
+    #[error(
+        "this needs a second factor of the last {minutes} min: sign out, and sign in again with a code of your authenticator app"
+    )]
+    SecondFactorOld {
+        /// How long it counts.
+        minutes: u64,
+    },
+    /// What the caller wants needs a second factor, and there is none.
+    #[error(
+        "this needs a second factor, and this user or token has none: sign in as a user with an authenticator app"
+    )]
+    NoSecondFactor,
+    /// The client's address is in none of the networks of the user, the token, the route or the permission.
     #[error("this is not allowed from the network of the client")]
     Network,
 }

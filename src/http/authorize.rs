@@ -8,6 +8,7 @@ use super::jwt;
 use super::page_session;
 use super::path::Path;
 use super::rate_limit;
+use super::refused_permission::refused;
 use super::request_context::RequestContext;
 use super::route::{self, Access, Needs, Route, Target};
 use super::verify;
@@ -67,9 +68,14 @@ fn identified(ctx: &mut RequestContext<'_>, route: &Route<'_>, rules: &Rules) ->
     };
     let caller = identify::caller(ctx, admin, ambient)?;
     // Tokens are the gateway's, good at all sites: for them counts what the caller has everywhere.
-    ctx.caller = Some(match route.class {
+    let caller = match route.class {
         RouteClass::Auth => caller,
         _ => rules.here(caller),
+    };
+    let address = Some(ctx.peer.address.ip());
+    ctx.caller = Some(match &ctx.gateway.auth {
+        Some(auth) => auth.registry().conditioned(caller, address),
+        None => caller,
     });
     Ok(())
 }
@@ -86,8 +92,7 @@ fn permitted(ctx: &RequestContext<'_>, needs: Needs<'_>) -> Result<(), Error> {
     if granted {
         return Ok(());
     }
-    ctx.audit(Event::Denied, ctx.actor(), json!({ "needs": need }));
-    Err(Error::Scope)
+    Err(refused(ctx, need))
 }
 
 /// Refuses a caller who reads some flows only what is about all of them.

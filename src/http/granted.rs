@@ -83,6 +83,10 @@ impl Grant for Granted {
             RouteClass::Auth => caller,
             _ => caller.map(|caller| rules.here(caller)),
         };
+        let caller = match self.registry() {
+            Some(registry) => caller.map(|caller| registry.conditioned(caller, Some(self.address))),
+            None => caller,
+        };
         let granted = match route.needs {
             Needs::Nothing => true,
             Needs::Anyone => caller.is_some(),

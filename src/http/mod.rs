@@ -61,6 +61,7 @@ mod rate_limit;
 mod record;
 mod redact;
 mod refused_change;
+mod refused_permission;
 mod request_body;
 mod request_context;
 mod requester;

@@ -25,6 +25,11 @@ pub(super) fn refusal(ctx: &RequestContext<'_>, error: deployment::Error) -> Err
         }
         error => return Error::Deployment(error),
     };
+    for_editor(ctx, error)
+}
+
+/// The error of a change in the form that the stock editor shows, if it is the client.
+pub(super) fn for_editor(ctx: &RequestContext<'_>, error: Error) -> Error {
     if ctx.class == RouteClass::Flows && is_editor(ctx) {
         Error::ForEditor(Box::new(error))
     } else {

@@ -9,6 +9,7 @@ use super::error::Error;
 use super::forwarding;
 use super::page_session;
 use super::query::parameter;
+use super::refused_permission::refused;
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
@@ -65,8 +66,10 @@ pub(super) fn verify(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> 
         .as_ref()
         .is_none_or(|needs| caller.permissions.cover(needs));
     if let Some(needs) = needs.filter(|_| !granted) {
-        ctx.audit(Event::Denied, ctx.actor(), json!({ "needs": needs }));
-        return Err(AccessError::VerifyForbidden.into());
+        return Err(match refused(ctx, &needs) {
+            Error::Scope => AccessError::VerifyForbidden.into(),
+            refused => refused,
+        });
     }
     let mut response = response::uncached(response::empty(StatusCode::OK));
     if caller.is_known() {

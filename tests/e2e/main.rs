@@ -121,6 +121,7 @@ mod openapi;
 mod operations;
 mod parser_differentials;
 mod per_client_limits;
+mod permission_conditions;
 mod permissions;
 mod policies;
 mod profile;

@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const SECRET: &[u8] = b"12345678901234567890";
 const RECOVERY: &str = "abcd-efgh-jkmn-2345";
 
-fn lines() -> String {
+pub fn lines() -> String {
     format!(
         "[[auth.user]]\nname = \"ann\"\npassword_hash = \"{}\"\npermissions = [\"*\"]\n\
          totp_secret = \"GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ\"\nrecovery_codes = [\"{}\"]\n\
@@ -23,7 +23,7 @@ fn lines() -> String {
 }
 
 /// The code that an authenticator app shows `steps` of 30 seconds from now.
-fn code(steps: i64) -> String {
+pub fn code(steps: i64) -> String {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap()

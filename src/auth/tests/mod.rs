@@ -38,6 +38,7 @@ impl Fixture {
             window: Duration::from_mins(10),
         };
         let config = config::Auth {
+            conditions: config::Conditions::default(),
             lifetime: Duration::from_secs(1000),
             idle: None,
             users: users

@@ -214,6 +214,9 @@ pub(super) struct Auth {
     pub(super) sessions_per_user: Entry,
     pub(super) sign_in_page: Entry,
     pub(super) anonymous: List,
+    pub(super) step_up: List,
+    pub(super) step_up_after: Entry,
+    pub(super) permission_networks: Lists,
     #[serde(default)]
     pub(super) throttle: Throttle,
     #[serde(default)]

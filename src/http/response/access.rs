@@ -16,6 +16,9 @@ pub(super) fn response(error: &AccessError) -> Response<Body> {
         AccessError::SignInNeeded { location } => see_other(location),
         AccessError::PageForbidden { user, sign_out } => forbidden(user, sign_out),
         AccessError::VerifyForbidden => refuse(S::FORBIDDEN, "insufficient_scope"),
+        AccessError::SecondFactorOld { .. } | AccessError::NoSecondFactor => {
+            refuse(S::FORBIDDEN, "second_factor_required")
+        }
         AccessError::Network => refuse(S::FORBIDDEN, "network_not_allowed"),
         AccessError::RateLimited { wait } => {
             retry_after(refuse(S::TOO_MANY_REQUESTS, "rate_limited"), *wait)

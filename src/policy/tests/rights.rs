@@ -60,10 +60,10 @@ fn a_flow_is_held_by_its_id_its_label_or_a_variable() {
 #[test]
 fn the_scope_and_the_user_must_both_hold_the_flow() {
     let names = |list: &[&str]| list.iter().map(SmolStr::new).collect();
-    let permissions = Permissions {
-        scope: names(&["flows.write:t1", "flows.write:t2"]),
-        user: names(&["flows.write:Line?3"]),
-    };
+    let permissions = Permissions::new(
+        names(&["flows.write:t1", "flows.write:t2"]),
+        names(&["flows.write:Line?3"]),
+    );
     assert!(permissions.cover_part(WRITE, |part| ["t1", "Line?3"].contains(&part)));
     assert!(!permissions.cover_part(WRITE, |part| part == "t2"));
     assert!(permissions.cover_some(WRITE) && !permissions.cover(WRITE));

@@ -28,7 +28,7 @@ mod users;
 mod wakers;
 mod watches;
 
-use super::super::{Permissions, password};
+use super::super::{Permissions, Withheld, password};
 use super::NOW;
 
 use crate::config;
@@ -66,6 +66,7 @@ fn users(all: &[UserSpec]) -> Users {
         permissions: vec![(*permission).to_owned()],
     };
     let config = config::Auth {
+        conditions: config::Conditions::default(),
         lifetime: Duration::from_secs(100),
         idle: None,
         users: all.iter().map(user).collect(),
