@@ -45,6 +45,13 @@ scenario(async (user) => {
     await page.waitForFunction(() => location.hash.includes('from='));
     await page.locator('.element .badge').filter({ hasText: 'removed' }).first().waitFor();
 
+    // A deployment gets a tag.
+    await admin.button('Tag').click();
+    await page.locator('dialog input').fill('good-state');
+    await admin.seeAndCheck('gives a tag');
+    await page.locator('dialog').getByRole('button', { name: 'Tag' }).click();
+    await page.locator('.entry .badge').filter({ hasText: 'good-state' }).waitFor();
+
     // The filter by user.
     await page.getByRole('searchbox', { name: 'By user' }).fill('bob');
     await page.keyboard.press('Enter');

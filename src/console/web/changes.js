@@ -5,7 +5,7 @@ import { Drawing } from './drawing.js';
 import { h, put } from './dom.js';
 import { element } from './element_diff.js';
 import { marked } from './scene.js';
-import { t } from './text.js';
+import { number, t } from './text.js';
 
 // Elements of one flow that are shown at once. Our choice; the others are a click away.
 const SHOWN = 100;
@@ -46,7 +46,7 @@ export function difference(place, diff, { flow, act = () => null, sets }) {
 function legend(diff) {
     const kinds = ['added', 'removed', 'changed', 'moved', 'repositioned'];
     return h('span', { class: 'legend' }, kinds.filter((kind) => diff[kind] > 0).map((kind) =>
-        h('span', { class: `badge ${kind}` }, `${diff[kind]} ${t(`difference.${kind}`)}`)));
+        h('span', { class: `badge ${kind}` }, `${number(diff[kind])} ${t(`difference.${kind}`)}`)));
 }
 
 function name({ id, label }) {

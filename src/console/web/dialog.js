@@ -3,13 +3,15 @@
 import { h, put } from './dom.js';
 import { t } from './text.js';
 
-// Asks; `act` is called with the text of the field, if there is one, and an error of it is shown in the dialog. `body` are
+// Asks; `act` is called with the text of the field, if there is one (one with a pattern
+// has a single line), and an error of it is shown in the dialog. `body` are
 // more elements, or a promise of them, before which the action cannot be taken. Resolves to whether it was done.
 export function confirm({ title, text, body, field, action, danger, act }) {
     return new Promise((resolve) => {
         let done = false;
         const error = h('p', { class: 'notice bad', role: 'alert', hidden: true });
-        const input = field && h('textarea', { maxlength: field.max, required: field.required }, field.value ?? '');
+        const limits = field && { maxlength: field.max, required: field.required };
+        const input = field && (field.pattern ? h('input', { ...limits, pattern: field.pattern }) : h('textarea', limits, field.value ?? ''));
         const go = h('button', { class: danger ? 'danger' : 'primary', type: 'submit' }, action);
         const more = h('div', { class: 'stack', 'aria-live': 'polite' });
         const dialog = h('dialog', { 'aria-labelledby': 'dialog-title', onclose: () => { dialog.remove(); resolve(done); } },

@@ -1,7 +1,7 @@
 // An entry of the history in words.
 
 import { h } from './dom.js';
-import { ago, moment, t } from './text.js';
+import { ago, moment, number, t } from './text.js';
 
 const TYPES = ['full', 'flows', 'nodes', 'reload', 'outside-edit', 'start', 'fallback'];
 
@@ -24,7 +24,7 @@ export function byline(entry) {
 export function counts({ changes }) {
     if (!changes) return null;
     const one = (kind, sign) => changes[kind] > 0 && h('span', { class: kind },
-        h('span', { 'aria-hidden': 'true' }, `${sign}${changes[kind]}`), h('span', { class: 'unseen' }, `${changes[kind]} ${t(`difference.${kind}`)}`));
+        h('span', { 'aria-hidden': 'true' }, `${sign}${number(changes[kind])}`), h('span', { class: 'unseen' }, `${number(changes[kind])} ${t(`difference.${kind}`)}`));
     return h('span', { class: 'counts' }, one('added', '+'), one('changed', '~'), one('removed', '−'));
 }
 

@@ -2,6 +2,7 @@
 
 import * as api from './api.js';
 import { changes } from './changes.js';
+import { confirm } from './dialog.js';
 import { h, put } from './dom.js';
 import { undo } from './rollback.js';
 import * as session from './session.js';
@@ -194,7 +195,20 @@ class History {
             this.tab() && this.undoFlow(entry, this.tab(), 'primary'),
             entry.parent && !this.filter.flow && all(entry.parent, t('undo.title'), t('undo.button'), 'primary'),
             entry.rev !== this.active.rev && all(entry.rev, t('restore.title'), t('restore.button')),
+            h('button', { onclick: () => this.tag(entry) }, t('tag.button')),
         ];
+    }
+
+    // Gives the entry a name, with which it is not forgotten.
+    async tag(entry) {
+        const done = await confirm({
+            title: t('tag.button'), text: t('tag.text'), action: t('tag.button'),
+            field: { label: t('tag.name'), max: 64, required: true, pattern: '[A-Za-z0-9._\\-]+' },
+            act: (name) => api.send('POST', `gateway/tags/${encodeURIComponent(name)}`, { body: { rev: entry.rev } }),
+        });
+        if (!done) return;
+        this.shownKey = null;
+        this.load();
     }
 
     // The button at the changes of one flow: back to what it was before this entry.

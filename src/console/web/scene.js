@@ -98,18 +98,20 @@ export function tab(flows, id) {
 export function marked(before, after, flow) {
     const [old, now] = [tab(before, flow.id), tab(after, flow.id)];
     const marks = new Map(flow.elements.map((found) => [found.id, found.difference]));
+    // A long difference does not list all elements. What is on one side only was moved, if another flow has it.
+    const ids = (flows) => new Set(flows.map((node) => node.id));
+    const [allBefore, allAfter] = [ids(before), ids(after)];
     const was = new Map(old.nodes.map((node) => [node.id, node]));
     const shown = new Map(now.nodes.map((node) => [node.id, node]));
     for (const node of now.nodes) {
-        node.mark = marks.get(node.id) ?? '';
+        node.mark = marks.get(node.id) ?? (was.has(node.id) ? '' : allBefore.has(node.id) ? 'moved' : 'added');
         const place = was.get(node.id);
         if (node.mark === 'added' || !place) continue;
         if (place.x !== node.x || place.y !== node.y) node.ghost = { x: place.x, y: place.y, w: place.w, h: place.h };
     }
     const gone = old.nodes.filter((node) => !shown.has(node.id));
     for (const node of gone) {
-        // On another tab, if it was not removed.
-        node.mark = marks.get(node.id) ?? 'moved';
+        node.mark = allAfter.has(node.id) ? 'moved' : 'removed';
         shown.set(node.id, node);
     }
     for (const one of now.groups) one.mark = marks.get(one.id) ?? '';

@@ -113,6 +113,10 @@ export default {
     'restore.button': 'Zurück zu diesem Stand',
     'restore.said': 'Zurück zu: {what}',
 
+    'tag.button': 'Tag vergeben',
+    'tag.text': 'Ein Deployment mit Tag bleibt aufbewahrt und kann mit ihm benannt werden.',
+    'tag.name': 'Name: Buchstaben, Ziffern, „.“, „_“ und „-“',
+
     'dry_run.title': 'Was sich ändern wird',
     'dry_run.nothing': 'Nichts: die Flows sind schon so.',
     'dry_run.plan': '{stop} Nodes halten an, {start} starten.',

@@ -113,6 +113,10 @@ export default {
     'restore.button': 'Back to this state',
     'restore.said': 'Back to: {what}',
 
+    'tag.button': 'Tag',
+    'tag.text': 'A tagged deployment is kept, and can be named by its tag.',
+    'tag.name': 'Name: letters, digits, “.”, “_” and “-”',
+
     'dry_run.title': 'What will change',
     'dry_run.nothing': 'Nothing: the flows are like that already.',
     'dry_run.plan': '{stop} nodes stop, {start} start.',
