@@ -9,8 +9,8 @@ use super::{
     Auth, Config, Console, Editor, Limits, Log, Route, Server, Storage, Throttle, Timeouts,
 };
 use super::{
-    admin_route, audit, comms, conditions, engine, headers, hosts, identity, jwt, networks, oidc, policy,
-    proxy_headers, route, tls, upstream, users,
+    admin_route, audit, comms, conditions, engine, headers, hosts, identity, jwt, networks, oidc,
+    policy, proxy_headers, route, tls, upstream, users,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;

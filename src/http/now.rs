@@ -1,4 +1,4 @@
-//! `GET /gateway/now`: whether the gateway and its runtimes are well, and the last hour in numbers.
+//! `GET /gateway/now`: whether the runtime is well, and the last hour in numbers.
 
 use super::error::Error;
 use super::request_context::RequestContext;
@@ -10,7 +10,7 @@ use crate::metrics::{INTERVAL, Sample};
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
-/// The same for every runtime of the gateway.
+/// The runtime is that of the request: permissions at one of them are none at the others. The samples are sums.
 pub(super) fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
     let gateway = ctx.gateway;
     if !gateway.config.console.enabled {
@@ -18,8 +18,6 @@ pub(super) fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
     }
     let here = ctx.backend;
     let closed = here.deployments.closed(ctx.now);
-    let backends = gateway.backends.all().iter();
-    let runtimes: Vec<Json> = backends.map(|backend| runtime(backend)).collect();
     let body = json!({
         "time": rfc3339(ctx.now),
         "version": env!("CARGO_PKG_VERSION"),
@@ -27,7 +25,7 @@ pub(super) fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
         "set_aside": here.deployments.set_aside(),
         "stopped": here.deployments.stopped_flows(),
         "closed": closed.0.iter().map(|found| found.message.as_str()).collect::<Vec<_>>(),
-        "runtimes": runtimes,
+        "runtime": runtime(here),
         "interval": INTERVAL.as_secs(),
         "samples": samples(gateway),
     });

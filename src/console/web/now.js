@@ -44,7 +44,7 @@ function notices(now) {
     const bad = (text) => h('p', { class: 'notice bad' }, text);
     const warn = (text) => h('p', { class: 'notice warn' }, text);
     const found = [
-        now.runtimes.filter(({ state }) => state !== 'well').map(({ name, state }) => bad(t(`now.${state}`, { name }))),
+        now.runtime.state !== 'well' && bad(t(`now.${now.runtime.state}`, { name: now.runtime.name })),
         now.set_aside && bad(t('now.set_aside', { rev: now.set_aside.slice(0, 12) })),
         now.flows === 'stop' && warn(t('now.stop')),
         now.flows === 'safe' && warn(t('now.safe')),
