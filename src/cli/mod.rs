@@ -9,6 +9,8 @@ mod history;
 mod log;
 #[cfg(feature = "engine")]
 mod node_host;
+#[cfg(feature = "engine")]
+mod node_host_launcher;
 mod password;
 mod promote;
 mod table;
@@ -25,6 +27,10 @@ use control::{SessionCommand, TokenCommand};
 use promote::Promote;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// This program, also when its file has been replaced (proc(5)).
+#[cfg(feature = "engine")]
+const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// The exit code of commands for a change that waits for the approval of another user, or would.
 const NEEDS_APPROVAL: u8 = 3;
@@ -64,6 +70,16 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Become the process of the node host, for the gateway
+    #[cfg(feature = "engine")]
+    #[command(hide = true)]
+    NodeHost {
+        /// The process id of the gateway
+        gateway: u32,
+        /// The program and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        program: Vec<std::ffi::OsString>,
+    },
     /// Start the gateway (the default)
     ///
     /// Stays in the foreground and logs to standard error. SIGTERM or SIGINT: finish work under way, accept no more; a
@@ -234,6 +250,10 @@ pub fn main() -> ExitCode {
         }
         Command::Unfreeze => with(config, control::unfreeze),
         #[cfg(feature = "engine")]
+        Command::NodeHost { gateway, program } => {
+            node_host_launcher::become_program(gateway, &program)
+        }
+        #[cfg(feature = "engine")]
         Command::Top { once, interval } => with(config, |config| top::show(config, interval, once)),
     }
 }
@@ -252,6 +272,10 @@ fn run(file: Option<&Path>, safe: bool) -> ExitCode {
         Err(error) => return refuse(&error),
     };
     config.engine.safe = safe;
+    #[cfg(feature = "engine")]
+    if let Some(host) = &mut config.engine.node_host {
+        host.launcher = Some(OWN_PROGRAM.into());
+    }
     log::start(&config.log);
     tracing::info!(
         config = name(&config),

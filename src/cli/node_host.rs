@@ -94,6 +94,7 @@ mod tests {
             memory: 0,
             start_timeout: Duration::ZERO,
             sockets: directory.to_owned(),
+            launcher: None,
         }
     }
 

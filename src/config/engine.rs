@@ -32,6 +32,9 @@ pub struct NodeHost {
     pub start_timeout: Duration,
     /// The directory of the sockets on which it serves what packages serve.
     pub sockets: PathBuf,
+    /// The program that starts it (`flowgate node-host`); `None`: it is started without, and may outlive the gateway if it
+    /// hangs.
+    pub launcher: Option<PathBuf>,
 }
 
 /// One `[[engine.context]]`: a store for what flows remember.
@@ -156,6 +159,7 @@ fn node_host(
         memory: source.size(raw.memory, 512 * MIB, 64 * MIB..=64 * GIB)?,
         start_timeout: source.duration(raw.start_timeout, 30 * SECOND, SECOND..=HOUR)?,
         sockets: data.join("node-host"),
+        launcher: None,
     })
 }
 

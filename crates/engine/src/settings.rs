@@ -66,6 +66,9 @@ pub struct NodeHost {
     pub start_timeout: Duration,
     /// The directory of the Unix sockets on which it serves what packages serve: made for its owner only.
     pub sockets: PathBuf,
+    /// The program that starts it, with the arguments `node-host`, our process id and the command; it must let the system
+    /// kill that when we end. `None`: it is started without, and may outlive us if it hangs.
+    pub launcher: Option<PathBuf>,
 }
 
 /// The socket in `NodeHost::sockets` for endpoints (`RED.httpNode`) and upgrades (`RED.server`).

@@ -110,16 +110,40 @@ async fn a_host_that_cannot_start_leaves_native_flows_alone() {
     .await;
 }
 
-#[tokio::test]
-async fn the_host_ends_with_the_gateway() {
-    let hosted = Hosted::start().await;
-    hosted.run(&flows(ALIVE)).await;
-    hosted.until_answered().await;
-    let process = hosted.text("/do?how=pid").await;
+/// Kills the gateway, and waits until its host has ended.
+async fn killed_with_its_host(hosted: &Hosted, process: &str) {
     hosted.process.signal("KILL");
     let stat = format!("/proc/{process}/stat");
     crate::harness::until("the process is gone", async || {
         !std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z"))
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_host_ends_with_the_gateway() {
+    let hosted = Hosted::start().await;
+    hosted.run(&flows(ALIVE)).await;
+    hosted.until_answered().await;
+    let process = hosted.text("/do?how=pid").await;
+    killed_with_its_host(&hosted, &process).await;
+}
+
+#[tokio::test]
+async fn a_host_that_hangs_ends_with_the_gateway_too() {
+    let hosted = Hosted::start().await;
+    hosted.run(&flows(ALIVE)).await;
+    hosted.until_answered().await;
+    let process = hosted.text("/do?how=pid").await;
+    assert_eq!(hosted.text("/do?how=hang").await, "alive");
+    // Its processor time grows without pause when it hangs: it answers nothing then.
+    let stat = format!("/proc/{process}/stat");
+    let ticks = || -> u64 {
+        let stat = std::fs::read_to_string(&stat).unwrap();
+        let after = stat.rsplit(") ").next().unwrap();
+        after.split(' ').nth(11).unwrap().parse().unwrap()
+    };
+    let before = ticks();
+    crate::harness::until("it hangs", async || ticks() > before + 30).await;
+    killed_with_its_host(&hosted, &process).await;
 }

@@ -5,7 +5,7 @@ use super::NodeHost;
 use super::connection::{self, Pulse};
 use super::culprits::MAX_ENDS;
 use super::{frame, log_lines};
-use crate::settings::{ADMIN_SOCKET, ENDPOINTS_SOCKET};
+use crate::settings::{self, ADMIN_SOCKET, ENDPOINTS_SOCKET};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::json;
 use std::fs::{self, Permissions};
@@ -32,6 +32,8 @@ const SETTLED: u32 = 12;
 /// Moves the sockets, which are standard input and output of this shell, to the descriptors 3 and 4; what packages write
 /// to standard output then goes to standard error. Node.js takes the shell's place.
 const LAUNCH: &str = r#"exec "$0" "$@" 3<&0 4<&1 </dev/null >&2"#;
+
+const SHELL: &str = "/bin/sh";
 
 const BOOTSTRAP: &str = include_str!("host/bootstrap.js");
 
@@ -168,7 +170,7 @@ fn start(host: &NodeHost) -> io::Result<Started> {
     let variables = VARIABLES
         .iter()
         .filter_map(|name| Some((name, std::env::var_os(name)?)));
-    let child = Command::new("/bin/sh")
+    let child = command(settings)
         .args(["-c", LAUNCH])
         .arg(&settings.node)
         .arg(format!("--max-old-space-size={}", settings.memory >> 20))
@@ -188,6 +190,19 @@ fn start(host: &NodeHost) -> io::Result<Started> {
         .and_then(Pid::from_raw)
         .ok_or(io::ErrorKind::NotFound)?;
     Ok((child, Group(leader), ours(outgoing)?, ours(incoming)?))
+}
+
+/// The shell, started by the launcher if there is one.
+fn command(settings: &settings::NodeHost) -> Command {
+    let Some(launcher) = &settings.launcher else {
+        return Command::new(SHELL);
+    };
+    let mut command = Command::new(launcher);
+    command
+        .arg("node-host")
+        .arg(std::process::id().to_string())
+        .arg(SHELL);
+    command
 }
 
 /// Makes the directory of the sockets, and removes those of the process before. The host, which runs as our user, makes

@@ -1,0 +1,26 @@
+//! `flowgate node-host`: the way in which the engine starts the process of the node host. The system kills that when the
+//! gateway ends, also if it hangs then.
+
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+/// Becomes a program that is killed when the gateway, the parent with this process id, ends. Returns only if that fails.
+pub(super) fn become_program(gateway: u32, program: &[OsString]) -> ExitCode {
+    let Some((name, arguments)) = program.split_first() else {
+        return ExitCode::FAILURE;
+    };
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        eprintln!("flowgate: the node host would outlive the gateway: {error}");
+        return ExitCode::FAILURE;
+    }
+    // The gateway may have ended before that.
+    let gateway = i32::try_from(gateway).ok().and_then(Pid::from_raw);
+    if getppid() != gateway {
+        return ExitCode::FAILURE;
+    }
+    let error = Command::new(name).args(arguments).exec();
+    eprintln!("flowgate: {}: {error}", name.display());
+    ExitCode::FAILURE
+}
