@@ -84,7 +84,7 @@ fn an_issuer_of_jwts_that_could_let_others_in_is_refused() {
             "cannot read /nowhere/keys.json",
         ),
         (
-            with(url) + &with(url).replace("[auth]\n", ""),
+            with(url) + "\n" + &with(url).replace("[auth]\n", ""),
             "two [[auth.jwt]] named \"ci\"",
         ),
     ] {
