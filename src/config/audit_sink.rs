@@ -2,10 +2,10 @@
 
 use super::Certificate;
 use super::error::SpannedError;
-use super::raw;
+use super::provider_url::is_loopback;
 use super::setting::{Source, flag};
+use super::{raw, upstream};
 use crypto::Secret;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
@@ -113,7 +113,7 @@ fn sink(table: Spanned<raw::AuditSink>, source: &Source<'_>) -> Result<AuditSink
             .as_ref()
             .map(|entry| source.path(entry))
             .transpose()?,
-        certificate: certificate(&raw, source)?,
+        certificate: upstream::certificate((&raw.cert, &raw.key), source)?,
         max_lag: source.duration(raw.max_lag.take(), DAY, SECOND..=365 * DAY)?,
         timeout: source.duration(raw.timeout.take(), 10 * SECOND, SECOND..=10 * MINUTE)?,
         kind: kind_of(&word, raw, source, span)?,
@@ -147,10 +147,9 @@ fn kind_of(
             Err(SpannedError::rule(span, sentence))
         }
         ("otlp", None, token) => match token {
-            Some((token, span)) if !super::is_token(token.reveal()) => Err(SpannedError::rule(
-                span,
-                "the file holds no bearer token (RFC 6750: letters, digits and -._~+/=)",
-            )),
+            Some((token, span)) if !super::is_token(token.reveal()) => {
+                Err(SpannedError::rule(span, upstream::NO_TOKEN))
+            }
             token => Ok(SinkKind::Otlp {
                 token: token.map(|(token, _)| token),
             }),
@@ -164,23 +163,6 @@ fn kind_of(
             Err(SpannedError::rule(span, sentence))
         }
         (_, None, None) => Err(SpannedError::value(span, TYPE)),
-    }
-}
-
-fn certificate(
-    raw: &raw::AuditSink,
-    source: &Source<'_>,
-) -> Result<Option<Certificate>, SpannedError> {
-    match (&raw.cert, &raw.key) {
-        (Some(cert), Some(key)) => Ok(Some(Certificate {
-            cert: source.path(cert)?,
-            key: source.path(key)?,
-        })),
-        (None, None) => Ok(None),
-        (Some(one), None) | (None, Some(one)) => {
-            let sentence = "cert and key belong together: the paths of two PEM files";
-            Err(SpannedError::rule(one.span(), sentence))
-        }
     }
 }
 
@@ -223,11 +205,6 @@ fn address(text: &str, schemes: [(&str, u16); 2]) -> Option<Address> {
         host: Some(host).filter(|host| !host.is_empty())?,
         path: path.to_owned(),
     })
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

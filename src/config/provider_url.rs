@@ -42,7 +42,7 @@ impl fmt::Display for ProviderUrl {
     }
 }
 
-fn is_loopback(host: &str) -> bool {
+pub(super) fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     let address = address.parse::<IpAddr>();
     address.map_or(host == "localhost", |address| address.is_loopback())

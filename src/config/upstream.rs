@@ -82,7 +82,7 @@ fn upstream(
         let sentence = "this is for an https:// upstream, and the url says http://";
         return Err(SpannedError::rule(entry.span(), sentence));
     }
-    let certificate = certificate(&raw, source)?;
+    let certificate = certificate((&raw.cert, &raw.key), source)?;
     let (mount, root) = mount::mount(&raw, mount::usual_name(&host, port), auth, source)?;
     let name = |entry| {
         source.parsed(entry, "a host name", |text| {
@@ -227,13 +227,15 @@ pub fn token_in(file: &Path) -> Option<Secret> {
     line_of(file).ok().filter(|token| is_token(token.reveal()))
 }
 
-const NO_TOKEN: &str = "the file holds no bearer token (RFC 6750: letters, digits and -._~+/=)";
+pub(super) const NO_TOKEN: &str =
+    "the file holds no bearer token (RFC 6750: letters, digits and -._~+/=)";
 
-fn certificate(
-    raw: &raw::Upstream,
+/// The gateway's own certificate there, from `cert` and `key`.
+pub(super) fn certificate(
+    (cert, key): (&Entry, &Entry),
     source: &Source<'_>,
 ) -> Result<Option<Certificate>, SpannedError> {
-    match (&raw.cert, &raw.key) {
+    match (cert, key) {
         (Some(cert), Some(key)) => Ok(Some(Certificate {
             cert: source.path(cert)?,
             key: source.path(key)?,

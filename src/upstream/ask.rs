@@ -1,8 +1,8 @@
 //! One request to another server than an upstream, such as an identity provider: a connection of its own, a time-out, a
 //! response of limited size, and no redirects, which could lead anywhere.
 
-use super::connect::{authorities, client_tls, system_authorities};
-use super::http1::{Connection, Stream};
+use super::http1::Connection;
+use super::outbound::{Outbound, OutboundTls};
 use super::request_body::Outgoing;
 use bytes::Bytes;
 use crypto::Secret;
@@ -10,26 +10,15 @@ use hyper::header::{
     ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT,
 };
 use hyper::{Method, Request, StatusCode, Uri};
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
 /// The time for all of it. Our choice: a provider answers within milliseconds, and users wait.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a response. Our choice: key sets and metadata have some KiB.
 const MAX_BODY: usize = 256 * 1024;
-
-/// Trusts the authorities of the system, as they are when it is first used.
-static SYSTEM: LazyLock<Result<Arc<ClientConfig>, String>> = LazyLock::new(|| {
-    let config = system_authorities().and_then(|roots| client_tls(roots, None));
-    config.map(Arc::new).map_err(|error| error.to_string())
-});
 
 /// A response, as far as it is used.
 #[derive(Debug)]
@@ -82,23 +71,12 @@ pub(super) async fn connect(url: &Uri, ca_file: Option<&Path>) -> io::Result<Con
     let name = host.trim_start_matches('[').trim_end_matches(']');
     let secure = url.scheme_str() == Some("https");
     let port = url.port_u16().unwrap_or(if secure { 443 } else { 80 });
-    let tcp = TcpStream::connect((name, port)).await?;
-    if !secure {
-        return Ok(speak(tcp));
-    }
-    let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
-    let config = match ca_file {
-        None => SYSTEM.clone().map_err(io::Error::other)?,
-        Some(file) => {
-            let config = authorities(file).and_then(|roots| client_tls(roots, None));
-            Arc::new(config.map_err(io::Error::other)?)
-        }
+    let tls = OutboundTls {
+        ca_file,
+        certificate: None,
     };
-    Ok(speak(TlsConnector::from(config).connect(name, tcp).await?))
-}
-
-fn speak(stream: impl Stream + 'static) -> Connection {
-    Connection::new(stream, None)
+    let server = Outbound::open(name, port, secure.then_some(&tls)).map_err(io::Error::other)?;
+    Ok(Connection::new(server.connect().await?, None))
 }
 
 fn request(

@@ -12,7 +12,7 @@ use rustls::server::VerifierBuilderError;
 use rustls::{ClientConfig, RootCertStore};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -66,7 +66,8 @@ impl Connect {
     ) -> Result<Self, OpenError> {
         let tls = if config.secure {
             let name = config.server_name.as_ref().unwrap_or(&config.host);
-            let connector = TlsConnector::from(Arc::new(tls(config)?));
+            let tls = client_tls(config.ca_file.as_deref(), config.certificate.as_ref())?;
+            let connector = TlsConnector::from(Arc::new(tls));
             Some((connector, ServerName::try_from(name.clone())?))
         } else {
             None
@@ -109,24 +110,19 @@ impl Connect {
     }
 }
 
-/// Verification is never off: for a self-signed upstream the operator names its certificate as `ca_file`.
-fn tls(config: &config::Upstream) -> Result<ClientConfig, OpenError> {
-    let roots = match &config.ca_file {
-        Some(file) => authorities(file)?,
-        None => system_authorities()?,
-    };
-    client_tls(roots, config.certificate.as_ref())
-}
-
-/// The TLS of a client that trusts these authorities, and shows its certificate if it has one.
+/// The TLS of a client that trusts the authorities of a file, or those of the system, and shows its certificate if it has
+/// one. Verification is never off: for a self-signed server the operator names its certificate as `ca_file`.
 pub(super) fn client_tls(
-    roots: RootCertStore,
+    ca_file: Option<&Path>,
     certificate: Option<&config::Certificate>,
 ) -> Result<ClientConfig, OpenError> {
+    let roots = match ca_file {
+        Some(file) => authorities(file).map(Arc::new)?,
+        None => system_authorities()?,
+    };
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier =
-        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-            .build()?;
+        WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build()?;
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_webpki_verifier(verifier);
@@ -145,7 +141,7 @@ pub(super) fn client_tls(
     Ok(client)
 }
 
-pub(super) fn authorities(file: &Path) -> Result<RootCertStore, OpenError> {
+fn authorities(file: &Path) -> Result<RootCertStore, OpenError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file)? {
         roots.add(certificate)?;
@@ -156,13 +152,18 @@ pub(super) fn authorities(file: &Path) -> Result<RootCertStore, OpenError> {
     Ok(roots)
 }
 
-pub(super) fn system_authorities() -> Result<RootCertStore, OpenError> {
+/// As they are when they are first needed.
+fn system_authorities() -> Result<Arc<RootCertStore>, OpenError> {
+    static READ: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    if let Some(roots) = READ.get() {
+        return Ok(Arc::clone(roots));
+    }
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err(OpenError::NoSystemAuthorities);
     }
-    Ok(roots)
+    Ok(Arc::clone(READ.get_or_init(|| Arc::new(roots))))
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, OpenError> {

@@ -1,21 +1,17 @@
 //! A client of another flowgate, for the commands that use one: one request on each connection.
 
-use super::connect::{authorities, client_tls, system_authorities};
 use super::http1::Connection;
+use super::outbound::{Outbound, OutboundTls};
 use super::request_body::Outgoing;
 use bytes::Bytes;
 use crypto::Secret;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Uri};
-use rustls::pki_types::ServerName;
 use serde_json::Value as Json;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
 /// The most that is read of a response. Our choice, as of an upstream's flows.
 const LIMIT: usize = 256 << 20;
@@ -25,9 +21,7 @@ const TIMEOUT: Duration = Duration::from_mins(5);
 /// Another gateway.
 pub struct GatewayClient {
     url: Uri,
-    host: String,
-    port: u16,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    server: Outbound,
     token: Secret,
 }
 
@@ -54,23 +48,15 @@ impl GatewayClient {
             }
             _ => return Err(wrong()),
         };
-        let tls = if is_secure {
-            let roots = match ca_file {
-                Some(file) => authorities(file),
-                None => system_authorities(),
-            };
-            let config = roots.and_then(|roots| client_tls(roots, None));
-            let config = config.map_err(|error| format!("{url}: {error}"))?;
-            let name = ServerName::try_from(host.clone()).map_err(|_| wrong())?;
-            Some((TlsConnector::from(Arc::new(config)), name))
-        } else {
-            None
+        let tls = OutboundTls {
+            ca_file,
+            certificate: None,
         };
+        let port = uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
+        let server = Outbound::open(&host, port, is_secure.then_some(&tls));
         Ok(Self {
-            port: uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 }),
+            server: server.map_err(|error| format!("{url}: {error}"))?,
             url: uri,
-            host,
-            tls,
             token,
         })
     }
@@ -147,15 +133,9 @@ impl GatewayClient {
     }
 
     async fn exchange(&self, request: Request<Outgoing>) -> Result<Response<Bytes>, String> {
-        let tcp = TcpStream::connect((self.host.as_str(), self.port)).await;
-        let tcp = tcp.map_err(|error| error.to_string())?;
-        let connection = match &self.tls {
-            None => Connection::new(tcp, None),
-            Some((tls, name)) => {
-                let stream = tls.connect(name.clone(), tcp).await;
-                Connection::new(stream.map_err(|error| error.to_string())?, None)
-            }
-        };
+        let stream = self.server.connect().await;
+        let stream = stream.map_err(|error| error.to_string())?;
+        let connection = Connection::new(stream, None);
         let response = connection.exchange(request, LIMIT).await;
         response.map_err(|error| error.to_string())
     }

@@ -1,6 +1,6 @@
 //! A server that flowgate sends to by itself, beside the runtimes: where it is, and a connection to it, with TLS or without.
 
-use super::connect::{OpenError, authorities, client_tls, system_authorities};
+use super::connect::{OpenError, client_tls};
 use super::http1::Connection;
 use super::request_body::Outgoing;
 use crate::config;
@@ -44,11 +44,7 @@ impl Outbound {
     /// Reads the files that are named; connects to nothing.
     pub fn open(host: &str, port: u16, tls: Option<&OutboundTls<'_>>) -> Result<Self, OpenError> {
         let connector = |tls: &OutboundTls<'_>| {
-            let roots = match tls.ca_file {
-                Some(file) => authorities(file)?,
-                None => system_authorities()?,
-            };
-            let mut config = client_tls(roots, tls.certificate)?;
+            let mut config = client_tls(tls.ca_file, tls.certificate)?;
             // HTTP/1.1 and syslog do without (RFC 7301).
             config.alpn_protocols.clear();
             let name = ServerName::try_from(host.to_owned())?;
