@@ -43,6 +43,7 @@ pub use glob::glob;
 pub use jwt::{InvalidJwt, VerifiedJwt};
 pub use oidc::{
     LogoutOf, OidcClient, OidcError, OidcUser, PendingSignIn, ProviderLabel, ProviderReturn,
+    SignInApp,
 };
 pub use password::{HashError, hash_password};
 pub use permission::{FLOWS_READ, FLOWS_WRITE, Permissions, Shown, covers};

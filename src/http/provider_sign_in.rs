@@ -17,8 +17,7 @@ use super::user_agent::user_agent;
 use super::{auth, form, origin};
 use crate::audit::{Actor, Event};
 use crate::auth::{
-    Auth, EDITOR, Issued, LogoutOf, OidcClient, OidcError, OidcUser, PAGE, PendingSignIn,
-    ProviderReturn,
+    Auth, Issued, LogoutOf, OidcClient, OidcError, OidcUser, PendingSignIn, ProviderReturn,
 };
 use crate::config::RateLimit;
 use crate::gateway::{Client, Counted};
@@ -89,7 +88,7 @@ async fn begin(ctx: &RequestContext<'_>, auth: Auth, provider: String) -> Answer
         provider,
         redirect_uri,
         back: returned(&target.back).unwrap_or_default().to_owned(),
-        editor: target.editor,
+        app: target.app,
         ..PendingSignIn::default()
     };
     let now = ctx.now;
@@ -131,7 +130,7 @@ async fn callback(ctx: &RequestContext<'_>, auth: Auth, provider: String) -> Ans
     };
     let target = Target {
         back: pending.back.clone(),
-        editor: pending.editor,
+        app: pending.app,
     };
     match established(ctx, auth.clone(), (pending, returned)).await? {
         Ok(issued) => {
@@ -153,7 +152,7 @@ async fn established(
 ) -> Result<Result<Issued, OidcError>, Error> {
     let now = ctx.now;
     let client = OidcClient {
-        client: if pending.editor { EDITOR } else { PAGE }.to_owned(),
+        client: sign_in_page::client(pending.app).to_owned(),
         agent: user_agent(&ctx.head.headers),
         address: ctx.peer.address.ip(),
     };

@@ -16,19 +16,23 @@ pub(super) enum Page<'a> {
         sign_in: &'a str,
         /// Where the sign-in leads.
         back: &'a str,
-        /// Whether it is the editor that signs in.
-        editor: bool,
+        /// The name of the program that gets a token; empty: none does.
+        app: &'a str,
         /// What was wrong with the last try.
         error: Option<&'a str>,
         /// The paths and names of the providers.
         providers: &'a [(String, String)],
     },
-    /// The editor has signed in: hands it its token.
-    Editor {
+    /// A program has signed in: hands it its token.
+    App {
+        /// Its name.
+        app: &'a str,
         /// The token.
         token: &'a str,
-        /// The path of the editor.
-        editor: &'a str,
+        /// How long the token lasts.
+        seconds: &'a str,
+        /// The path of the program.
+        path: &'a str,
     },
     /// The user has signed in.
     SignedIn {
@@ -68,7 +72,7 @@ const PARTS: [&str; 7] = [
     "forbidden",
     "form",
     "signed in",
-    "editor",
+    "app",
     "signed out",
     "insecure",
 ];
@@ -100,7 +104,7 @@ fn parts<'a>(page: &Page<'a>) -> (Vec<&'static str>, Vec<(&'static str, &'a str)
         Page::Form {
             sign_in,
             back,
-            editor,
+            app,
             error,
             ..
         } => {
@@ -109,13 +113,19 @@ fn parts<'a>(page: &Page<'a>) -> (Vec<&'static str>, Vec<(&'static str, &'a str)
             let values = vec![
                 ("sign_in", *sign_in),
                 ("return", *back),
-                ("editor", if *editor { "true" } else { "" }),
+                ("app", app),
                 ("error", error.unwrap_or_default()),
             ];
             (shown, values)
         }
-        Page::Editor { token, editor } => {
-            (vec!["editor"], vec![("user", token), ("sign_in", editor)])
+        Page::App {
+            app,
+            token,
+            seconds,
+            path,
+        } => {
+            let values = vec![("app", *app), ("token", token), ("seconds", seconds)];
+            (vec!["app"], [values, vec![("path", path)]].concat())
         }
         Page::SignedIn {
             user,
@@ -182,7 +192,7 @@ mod tests {
         let page = text(&Page::Form {
             sign_in: "./sign-in",
             back: "/a?\"><script>{{user}}",
-            editor: false,
+            app: "",
             error: Some("<b>"),
             providers: &[("./sign-in/a?return=\"".into(), "<i>{{user}}".into())],
         });

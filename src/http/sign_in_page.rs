@@ -13,7 +13,7 @@ use super::route::PageAction;
 use super::sign_in_html::Page;
 use super::{auth, form, origin};
 use crate::audit::{Actor, Event};
-use crate::auth::{Auth, Caller, EDITOR, Issued, PAGE, SignIn, SignInError};
+use crate::auth::{Auth, Caller, EDITOR, Issued, PAGE, SignIn, SignInApp, SignInError};
 use crypto::Secret;
 use hyper::header::SET_COOKIE;
 use hyper::http::request::Parts;
@@ -29,8 +29,8 @@ type Answer = Result<Response<Body>, Error>;
 pub(super) struct Target {
     /// A path and query of this host; empty or another one: to no page.
     pub(super) back: String,
-    /// Whether it is the editor that signs in.
-    pub(super) editor: bool,
+    /// The program that signs in.
+    pub(super) app: SignInApp,
 }
 
 /// Handles a request by its route.
@@ -48,11 +48,11 @@ pub(super) async fn act(ctx: &mut RequestContext<'_>, action: PageAction) -> Ans
     }
 }
 
-/// `GET /gateway/sign-in?return=…`, `?editor=true`
+/// `GET /gateway/sign-in?return=…`, `?editor=true`, `?console=true`
 fn show(ctx: &RequestContext<'_>, auth: &Auth) -> Response<Body> {
     let target = Target::of_query(ctx.head);
     if let Some(caller) = signed_in(ctx, auth)
-        && !target.editor
+        && target.app == SignInApp::Pages
     {
         let page = Page::SignedIn {
             user: &caller.user,
@@ -65,26 +65,52 @@ fn show(ctx: &RequestContext<'_>, auth: &Auth) -> Response<Body> {
 }
 
 impl Target {
-    /// Of a query: `editor=true`, or what is after `return=`, to the end: encoded as in a form, or as it is, because nginx cannot
+    /// Of a query: `editor=true`, `console=true`, or what is after `return=`, to the end: encoded as in a form, or as it is, because nginx cannot
     /// encode it.
     pub(super) fn of_query(head: &Parts) -> Self {
         let query = head.uri.query().unwrap_or_default();
         Self {
             back: back(query).into_owned(),
-            editor: query == "editor=true",
+            app: app(query.strip_suffix("=true")),
         }
     }
 
     /// The same as a query.
     fn query(&self) -> String {
-        if self.editor {
-            return "?editor=true".to_owned();
+        if let Some(name) = name(self.app) {
+            return format!("?{name}=true");
         }
         let back = returned(&self.back).map(str::as_bytes);
         back.map_or_else(String::new, |back| {
             let encoded = form_urlencoded::byte_serialize(back);
             "?return=".to_owned() + &encoded.collect::<String>()
         })
+    }
+}
+
+/// The program of this name; all others are pages.
+fn app(name: Option<&str>) -> SignInApp {
+    match name {
+        Some("editor") => SignInApp::Editor,
+        Some("console") => SignInApp::Console,
+        _ => SignInApp::Pages,
+    }
+}
+
+/// The name of a program that gets a token.
+fn name(app: SignInApp) -> Option<&'static str> {
+    match app {
+        SignInApp::Pages => None,
+        SignInApp::Editor => Some("editor"),
+        SignInApp::Console => Some("console"),
+    }
+}
+
+/// The client of the session: the console's is that of its own sign-in with a password.
+pub(super) fn client(app: SignInApp) -> &'static str {
+    match app {
+        SignInApp::Pages => PAGE,
+        SignInApp::Editor | SignInApp::Console => EDITOR,
     }
 }
 
@@ -120,7 +146,7 @@ pub(super) fn form_page(
     let page = Page::Form {
         sign_in: &here(ctx, &sign_in),
         back: returned(&target.back).unwrap_or_default(),
-        editor: target.editor,
+        app: name(target.app).unwrap_or_default(),
         error,
         providers: &providers,
     };
@@ -149,11 +175,11 @@ async fn sign_in(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
             &Target::default(),
         ));
     }
-    let names = ["username", "password", "code", "return", "editor"];
-    let [user, password, code, back, editor] = form::fields(&ctx.head.headers, &content, names)?;
+    let names = ["username", "password", "code", "return", "app"];
+    let [user, password, code, back, wanted] = form::fields(&ctx.head.headers, &content, names)?;
     let target = Target {
         back: back.unwrap_or_default(),
-        editor: editor.as_deref() == Some("true"),
+        app: app(wanted.as_deref()),
     };
     let asked = SignIn {
         user: auth::filled(user, "username")?,
@@ -161,7 +187,7 @@ async fn sign_in(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
         scope: Vec::new(),
         here: None,
         code: code.filter(|code| !code.is_empty()),
-        client: if target.editor { EDITOR } else { PAGE }.to_owned(),
+        client: client(target.app).to_owned(),
         agent: String::new(),
         address: ctx.peer.address.ip(),
     };
@@ -172,18 +198,25 @@ async fn sign_in(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
     }
 }
 
-/// Gives the browser its session, in place of one that it had, and leads it back. The editor gets its token in the page, so that
-/// no URL has it.
+/// Gives the browser its session, in place of one that it had, and leads it back. The editor and the console get a token in the
+/// page, so that no URL has it.
 pub(super) async fn signed_in_response(
     ctx: &RequestContext<'_>,
     auth: Auth,
     (issued, target): (&Issued, &Target),
 ) -> Answer {
-    if target.editor {
+    if let Some(app) = name(target.app) {
         let mount = &ctx.backend.mount;
-        let page = Page::Editor {
+        let below = match target.app {
+            SignInApp::Console => "gateway/",
+            SignInApp::Editor | SignInApp::Pages => "",
+        };
+        let path = format!("{}{}/{below}", mount.path, mount.admin_root);
+        let page = Page::App {
+            app,
             token: issued.token.reveal(),
-            editor: &here(ctx, &format!("{}{}/", mount.path, mount.admin_root)),
+            seconds: &issued.expires_in.as_secs().to_string(),
+            path: &here(ctx, &path),
         };
         return Ok(response::page(StatusCode::OK, &page));
     }

@@ -5,6 +5,7 @@ use crate::client::{Client, PASSWORD};
 use crate::harness::{Gateway, hash};
 use crate::multiple_upstreams::sign_in;
 use crate::node_red::{NodeRed, Release};
+use crate::oidc_provider::OidcProvider;
 use crate::proposals::approving;
 use crate::scenario::play;
 use serde_json::{Value as Json, json};
@@ -146,6 +147,13 @@ async fn lines(gateway: &Client, path: &str) {
     .await;
     let flows = [line(1, &faster), two, line(3, &bad())];
     say(gateway, sites("bob"), &flows, "Line 1 is faster").await;
+}
+
+#[tokio::test]
+async fn users_of_a_provider_sign_in_with_it_and_out_at_both_sides() {
+    let (mut provider, gateway) = OidcProvider::gateway("");
+    provider.tell("groups ann editors");
+    play("console/single_sign_on.mjs", &url(&gateway, ""), nothing).await;
 }
 
 #[tokio::test]

@@ -149,7 +149,7 @@ async fn a_local_user_signs_in_to_the_editor_on_the_same_page() {
     let fields = [
         ("username", "reader"),
         ("password", crate::client::PASSWORD),
-        ("editor", "true"),
+        ("app", "editor"),
     ];
     let answer = browser.submit("/gateway/sign-in", &fields).send().await;
     assert_eq!((answer.status, answer.header("set-cookie")), (200, ""));

@@ -7,7 +7,7 @@ import { scenario } from './scenario.mjs';
 scenario(async (stage) => {
     const admin = await stage.user('admin');
     await admin.openAndSignIn('admin');
-    await admin.importFlows(readFileSync('greeting.json', 'utf8'));
+    await admin.importFlows(readFileSync(new URL('greeting.json', import.meta.url), 'utf8'));
     await admin.showFlow('Greeting');
     await admin.see('has imported a flow');
 

@@ -14,7 +14,7 @@ mod sealed;
 
 pub use error::OidcError;
 pub use logout::LogoutOf;
-pub use sealed::PendingSignIn;
+pub use sealed::{PendingSignIn, SignInApp};
 
 use super::federated::{Federated, FederatedPermissions};
 use super::jwt::verify::Claims;

@@ -13,6 +13,18 @@ pub(super) const LIFETIME: u64 = 600;
 /// Bytes of the nonce of AES-GCM.
 const NONCE: usize = 12;
 
+/// The program in the browser that a sign-in is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SignInApp {
+    /// Pages behind a sign-in: the session is a cookie.
+    #[default]
+    Pages,
+    /// The stock editor: it gets a token.
+    Editor,
+    /// The console: it gets a token.
+    Console,
+}
+
 /// A sign-in under way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingSignIn {
@@ -28,8 +40,8 @@ pub struct PendingSignIn {
     pub redirect_uri: String,
     /// Where the sign-in leads; empty: to no page.
     pub back: String,
-    /// Whether it is the editor that signs in.
-    pub editor: bool,
+    /// The program that signs in.
+    pub app: SignInApp,
     /// When it began, seconds since 1970.
     pub begun: u64,
 }
@@ -77,7 +89,7 @@ mod tests {
             verifier: "v".into(),
             redirect_uri: "https://x/".into(),
             back: "/".into(),
-            editor: false,
+            app: SignInApp::Editor,
             begun: 100,
         };
         let seal = Seal::new();

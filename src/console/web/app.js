@@ -59,16 +59,21 @@ function addressChanged() {
 
 async function signOut() {
     const token = session.token();
-    if (token) await api.send('POST', 'auth/revoke', { headers: { 'Content-Type': 'application/x-www-form-urlencoded', Authorization: `Bearer ${token}` }, form: new URLSearchParams({ token }) }).catch(() => {});
+    const headers = { 'Content-Type': 'application/x-www-form-urlencoded', Authorization: `Bearer ${token}` };
+    const form = new URLSearchParams({ token });
+    const revoked = token && await api.send('POST', 'auth/revoke', { headers, form }).then((response) => response.text()).catch(() => '');
     session.forget();
+    // The user signs out at the provider too, which leads back.
+    if (revoked) return location.assign(JSON.parse(revoked).redirect);
     ask();
 }
 
-function ask(notice) {
+async function ask(notice) {
     leave();
     leave = () => {};
     document.querySelectorAll('dialog').forEach((dialog) => dialog.remove());
-    signIn(document.body, notice, () => start());
+    const prompts = await api.read('auth/login').catch(() => ({}));
+    signIn(document.body, { notice, providers: prompts.type === 'strategy' }, () => start());
 }
 
 // Finds out who the user is, and shows the page.

@@ -1,4 +1,5 @@
-// The form to sign in: user, password, and the code of an authenticator app.
+// The form to sign in: user, password, and the code of an authenticator app; or a link to the gateway's sign-in page, where the
+// providers of the company are.
 //
 // A code goes at the end of the password, as from the stock editor: the gateway knows which users have a second factor.
 
@@ -7,8 +8,8 @@ import { h, put } from './dom.js';
 import * as session from './session.js';
 import { t } from './text.js';
 
-// Shows the form in the place of everything; calls `done` after the sign-in.
-export function signIn(body, notice, done) {
+// Shows the form in the place of everything; calls `done` after the sign-in. `providers`: whether there are some.
+export function signIn(body, { notice, providers }, done) {
     const error = h('p', { class: 'notice bad', role: 'alert', hidden: true });
     const user = h('input', { name: 'username', autocomplete: 'username', required: true, autocapitalize: 'none', spellcheck: 'false' });
     const password = h('input', { name: 'password', type: 'password', autocomplete: 'current-password', required: true });
@@ -22,7 +23,8 @@ export function signIn(body, notice, done) {
         h('label', { class: 'field' }, t('sign_in.user'), user),
         h('label', { class: 'field' }, t('sign_in.password'), password),
         h('label', { class: 'field' }, t('sign_in.code'), code, h('span', { class: 'hint', id: 'code-hint' }, t('sign_in.code_hint'))),
-        button);
+        button,
+        providers && h('a', { class: 'button', href: 'sign-in?console=true' }, t('sign_in.provider')));
 
     async function submit(event) {
         event.preventDefault();

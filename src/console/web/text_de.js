@@ -38,6 +38,7 @@ export default {
     'sign_in.code': 'Code',
     'sign_in.code_hint': 'Aus Ihrer Authenticator-App, oder ein Wiederherstellungscode. Leer, wenn Sie keinen haben.',
     'sign_in.button': 'Anmelden',
+    'sign_in.provider': 'Mit einem Anbieter anmelden',
     'sign_in.refused': 'Unbekannter Benutzer, falsches Passwort, oder falscher oder schon benutzter Code.',
     'sign_in.throttled': ['Zu viele Fehlversuche. Versuchen Sie es in {n} Sekunde noch einmal.', 'Zu viele Fehlversuche. Versuchen Sie es in {n} Sekunden noch einmal.'],
     'sign_in.ended': 'Ihre Sitzung ist beendet. Melden Sie sich neu an.',

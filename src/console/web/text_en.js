@@ -38,6 +38,7 @@ export default {
     'sign_in.code': 'Code',
     'sign_in.code_hint': 'From your authenticator app, or a recovery code. Empty if you have none.',
     'sign_in.button': 'Sign in',
+    'sign_in.provider': 'Sign in with a provider',
     'sign_in.refused': 'Unknown user, wrong password, or wrong or used code.',
     'sign_in.throttled': ['Too many failed sign-ins. Try again in {n} second.', 'Too many failed sign-ins. Try again in {n} seconds.'],
     'sign_in.ended': 'Your session has ended. Sign in again.',
