@@ -27,14 +27,8 @@ const GIB: u64 = 1 << 30;
 
 /// The whole file.
 pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, SpannedError> {
-    let listen_spans: Vec<Span> = raw
-        .server
-        .listen
-        .iter()
-        .flat_map(Spanned::get_ref)
-        .map(Spanned::span)
-        .collect();
-    let operations_span = raw.operations.as_ref().map(Spanned::span);
+    let listen = raw.server.listen.iter().flat_map(Spanned::get_ref);
+    let listen_spans: Vec<Span> = listen.map(Spanned::span).collect();
     let plain_span = raw.server.plain.as_ref().map(Spanned::span);
     let server = server(raw.server, source)?;
     let written_out = raw.auth.is_some();
@@ -46,11 +40,9 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     if auth.is_none() && !written_out {
         loopback_only(&server.listen, &listen_spans)?;
     }
-    let operations = match raw.operations {
-        Some(entry) => source.address_or_off(&entry)?,
-        None => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9090))),
-    };
+    let operations = operations(raw.operations.as_ref(), source)?;
     let spans = listen_spans.into_iter().chain(std::iter::once(0..0));
+    let operations_span = raw.operations.as_ref().map(Spanned::span);
     let others = [(server.plain, plain_span), (operations, operations_span)];
     let others = others
         .into_iter()
@@ -87,6 +79,17 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         admin_routes,
         upstreams,
     })
+}
+
+/// `None`: it is off.
+fn operations(
+    raw: Option<&Spanned<toml::Value>>,
+    source: &Source<'_>,
+) -> Result<Option<SocketAddr>, SpannedError> {
+    match raw {
+        Some(entry) => source.address_or_off(entry),
+        None => Ok(Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9090)))),
+    }
 }
 
 fn console(raw: raw::Console) -> Result<Console, SpannedError> {

@@ -83,6 +83,8 @@ fn upstream(
         return Err(SpannedError::rule(entry.span(), sentence));
     }
     let certificate = certificate((&raw.cert, &raw.key), source)?;
+    let ca_file = raw.ca_file.as_ref().map(|entry| source.path(entry));
+    let ca_file = ca_file.transpose()?;
     let (mount, root) = mount::mount(&raw, mount::usual_name(&host, port), auth, source)?;
     let name = |entry| {
         source.parsed(entry, "a host name", |text| {
@@ -104,11 +106,7 @@ fn upstream(
         host,
         port,
         server_name: raw.server_name.as_ref().map(name).transpose()?,
-        ca_file: raw
-            .ca_file
-            .as_ref()
-            .map(|entry| source.path(entry))
-            .transpose()?,
+        ca_file,
         certificate,
         dialect,
         reload: flag(raw.reload, true)?,

@@ -176,17 +176,12 @@ impl Gateway {
         let backends = Backends::open(&mut config, runtimes, auth.as_ref(), &context).await?;
         freeze::go_on(&backends, &store).await?;
         let leaving = watch::Sender::new(false);
-        let comms = Arc::new(Comms {
-            config: config.comms.clone(),
-            auth: auth.clone(),
-            audit: audit.clone(),
-            metrics: Arc::clone(&metrics),
-            leaving: leaving.subscribe(),
-            started: now * 1000,
-            topics,
-            waiting: ConnLimit::new(config.comms.waiting, config.comms.waiting_per_address),
-            stalled: config.timeouts.body_idle,
-        });
+        let comms = comms(
+            &config,
+            auth.as_ref(),
+            (topics, leaving.subscribe()),
+            &context,
+        );
         let gateway = Arc::new(Self {
             #[cfg(feature = "engine")]
             packages: PackageServers::open(&config)?,
@@ -317,6 +312,26 @@ pub fn open_editor(config: &Config) -> Result<Option<Editor>, editor::Error> {
     Ok(match &config.engine.node_host {
         Some(host) => editor.map(|editor| editor.with_packages(&host.directory)),
         None => editor,
+    })
+}
+
+/// The channels of editors, which close when the gateway leaves.
+fn comms(
+    config: &Config,
+    auth: Option<&Auth>,
+    (topics, leaving): (Arc<Topics>, watch::Receiver<bool>),
+    context: &StartContext,
+) -> Arc<Comms> {
+    Arc::new(Comms {
+        config: config.comms.clone(),
+        auth: auth.cloned(),
+        audit: context.audit.clone(),
+        metrics: Arc::clone(&context.metrics),
+        leaving,
+        started: context.now * 1000,
+        topics,
+        waiting: ConnLimit::new(config.comms.waiting, config.comms.waiting_per_address),
+        stalled: config.timeouts.body_idle,
     })
 }
 
