@@ -36,7 +36,7 @@ impl std::ops::Deref for Hosted {
 }
 
 impl Hosted {
-    /// Waits until the host is ready.
+    /// Waits until the host runs its first flow set: from then on a deployment ends when its nodes have started.
     pub async fn start() -> Self {
         Self::with("").await
     }

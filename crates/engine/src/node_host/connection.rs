@@ -97,7 +97,7 @@ fn control(host: &NodeHost, received: &Received<'_>) {
     match received.t {
         Kind::Ready => {
             let version = received.node.as_deref().unwrap_or_default();
-            tracing::info!(target: "node_host", node = version, runtime = received.version, "the node host is ready");
+            tracing::info!(target: "node_host", node = version, runtime = received.version, "the node host has loaded its packages");
             for set in &received.sets {
                 let (id, version) = (&set.id, &set.version);
                 if let Some(error) = &set.error {

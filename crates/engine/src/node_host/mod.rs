@@ -295,12 +295,13 @@ impl NodeHost {
         self.publish(Event::Ready);
     }
 
-    /// The first flow set of a process runs: the messages that waited go to its nodes.
+    /// The first flow set of a process runs: the messages that waited go to its nodes, and deployments wait for it.
     pub(crate) fn run(&self) {
         if self.state.get() != State::Starting {
             return;
         }
         self.state.set(State::Running);
+        tracing::info!(target: "node_host", "the node host is ready");
         self.served.set_up(true);
         for frame in self.early.take() {
             self.in_flight
