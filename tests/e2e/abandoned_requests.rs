@@ -13,7 +13,7 @@ const LITTLE_MEMORY: &str = "[limits]\nbody = \"1MiB\"\nunauthenticated_bytes = 
                              unauthenticated_bytes_per_address = \"1200KiB\"\n";
 
 /// Keeps the engine busy.
-const BUSY: &str = "const end = Date.now() + 2000; while (Date.now() < end) {} return msg";
+const BUSY: &str = "const end = Date.now() + 5000; while (Date.now() < end) {} return msg";
 
 #[tokio::test]
 async fn abandoned_requests_count_against_the_client_until_the_engine_drops_them() {
@@ -28,7 +28,7 @@ async fn abandoned_requests_count_against_the_client_until_the_engine_drops_them
     ];
     gateway.deploy(&token, &flow_set(&flows)).await;
     let busy = tokio::spawn(gateway.get("/busy").try_send());
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let body = || vec![b'x'; 400 << 10];
     let mut refused = 0;
     for _ in 0..6 {
@@ -73,7 +73,7 @@ async fn requests_without_a_body_count_against_the_client_while_the_engine_is_bu
     ];
     gateway.deploy(&token, &flow_set(&flows)).await;
     let busy = tokio::spawn(gateway.get("/busy").try_send());
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let large = "x".repeat(12 << 10);
     let mut asked = JoinSet::new();
     for _ in 0..150 {

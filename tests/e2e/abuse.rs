@@ -1,7 +1,8 @@
 //! Slow, silent, numerous and malicious clients are disconnected; other clients are served meanwhile, and nothing is
 //! left of them. The limits themselves: `listener.rs`; guessed passwords and tokens: `throttle.rs`.
 
-use crate::client::{Connection, PASSWORD, Raw};
+use crate::bystander::waits;
+use crate::client::{PASSWORD, Raw};
 use crate::harness::{Gateway, flow_set, page, public, script, until};
 use crate::http2_frames::{self, Flood};
 use crypto::Secret;
@@ -15,32 +16,6 @@ const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Every limit of time short, so that who is too slow is soon cut off.
 const IMPATIENT: &str = "[timeouts]\nhandshake = \"500ms\"\nheader = \"500ms\"\nbody_idle = \"500ms\"\nkeep_alive = \"500ms\"\n";
-
-/// What a well-behaved client may have to wait, of a hundred requests the slowest but one. 50 ms is what is promised of
-/// a machine that does nothing else; those that run tests do.
-const BEARABLE: Duration = Duration::from_millis(500);
-
-/// How long a request takes at most while something goes on, but for one in a hundred.
-async fn p99_meanwhile(gateway: &Gateway, path: &str, going_on: impl Future) -> Duration {
-    let mut connection = gateway.connect(false).await.unwrap();
-    let mut times = Vec::new();
-    let asking = async {
-        loop {
-            let began = Instant::now();
-            let answer = connection.send(gateway.get(path)).await.unwrap();
-            assert_eq!(answer.status, 200);
-            times.push(began.elapsed());
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::select! {
-        _ = going_on => {}
-        () = asking => {}
-    }
-    times.sort();
-    assert!(times.len() > 10, "only {} requests", times.len());
-    times[times.len() * 99 / 100]
-}
 
 /// Waits until nothing but what asks for metrics is connected.
 async fn nothing_is_left(gateway: &Gateway) {
@@ -109,13 +84,15 @@ async fn two_thousand_idle_connections_do_not_slow_other_clients() {
         idle
     };
     let mut idle = Vec::new();
-    let p99 = p99_meanwhile(&gateway, "/auth/login", async { idle = connecting.await }).await;
-    assert!(p99 < BEARABLE, "{p99:?} while they came");
+    waits(&gateway, "/auth/login", async { idle = connecting.await })
+        .await
+        .assert_bearable("while they came");
     let open = gateway.metric("flowgate_connections_open").await;
     assert!(open >= Some(MANY as f64), "{open:?}");
     let a_while = tokio::time::sleep(Duration::from_millis(300));
-    let p99 = p99_meanwhile(&gateway, "/auth/login", a_while).await;
-    assert!(p99 < BEARABLE, "{p99:?} while they were there");
+    waits(&gateway, "/auth/login", a_while)
+        .await
+        .assert_bearable("while they were there");
     // Each of them is still good.
     for stream in idle.drain(..).step_by(500) {
         let mut raw = Raw(stream);
@@ -147,13 +124,18 @@ async fn a_storm_of_sign_ins_does_not_slow_other_requests() {
             let password = if n % 2 == 0 { PASSWORD } else { "wrong" };
             tokio::spawn(gateway.sign_in_request("ann", password, "").send())
         });
+        let began = Instant::now();
         for (n, sign_in) in at_once.collect::<Vec<_>>().into_iter().enumerate() {
+            let status = sign_in.await.unwrap().status;
             let expected = if n % 2 == 0 { 200 } else { 400 };
-            assert_eq!(sign_in.await.unwrap().status, expected);
+            // A busy machine hashes for longer than a sign-in waits for its turn.
+            let waited = began.elapsed() >= Duration::from_secs(10);
+            assert!(status == expected || (status == 429 && waited), "{status}");
         }
     };
-    let p99 = p99_meanwhile(&gateway, "/hello", sign_in_request).await;
-    assert!(p99 < BEARABLE, "{p99:?}");
+    waits(&gateway, "/hello", sign_in_request)
+        .await
+        .assert_bearable("while others sign in");
 }
 
 #[tokio::test]
@@ -182,20 +164,16 @@ async fn an_http_2_flood_ends_its_connection_and_no_other() {
         let mut connection = gateway.connect(true).await.unwrap();
         let asking = async {
             for _ in 0..20 {
-                let began = Instant::now();
-                ask(&gateway, &mut connection).await;
-                assert!(began.elapsed() < BEARABLE, "{what}: {:?}", began.elapsed());
+                let answer = connection.send(gateway.get("/auth/login")).await.unwrap();
+                assert_eq!(answer.status, 200, "{what}");
             }
         };
-        tokio::join!(flooding, asking);
-        ask(&gateway, &mut connection).await;
+        let both = async { tokio::join!(flooding, asking) };
+        waits(&gateway, "/auth/login", both)
+            .await
+            .assert_bearable(what);
     }
     nothing_is_left(&gateway).await;
-}
-
-async fn ask(gateway: &Gateway, connection: &mut Connection) {
-    let answer = connection.send(gateway.get("/auth/login")).await.unwrap();
-    assert_eq!(answer.status, 200);
 }
 
 #[tokio::test]

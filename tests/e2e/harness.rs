@@ -27,7 +27,7 @@ use tempfile::TempDir;
 use toml::{Table, Value};
 
 /// After this a test fails instead of waiting on: long, because machines that run tests are busy.
-pub const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+pub const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Three users with [`PASSWORD`]; the hash is bcrypt at its cheapest, made once.
 static DEFAULTS: LazyLock<Table> = LazyLock::new(|| {

@@ -35,6 +35,7 @@
 
 mod authenticated_upstream;
 mod basic_authentication;
+mod bystander;
 mod certificate_authority;
 mod client;
 mod comms_client;

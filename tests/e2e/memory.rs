@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::Message;
 const MAY_STAY: u64 = 8 << 10;
 
 /// The allocator gives some of it back by itself, later: after some ten seconds.
-const SOON: Duration = Duration::from_secs(3);
+const SOON: Duration = Duration::from_secs(8);
 
 #[tokio::test]
 async fn memory_of_a_deployment_is_returned_to_the_system() {

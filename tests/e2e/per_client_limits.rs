@@ -647,7 +647,7 @@ async fn frames_that_wait_for_the_share_of_their_address_do_not_delay_those_of_o
     let known = crate::tunnel::open(&gateway, "/own", &authorization).await;
     let mut known = known.unwrap();
     known.send(Message::text("x".repeat(10_000))).await.unwrap();
-    let answer = timeout(Duration::from_secs(5), known.next()).await;
+    let answer = timeout(TEST_TIMEOUT, known.next()).await;
     let answer = answer
         .expect("its frame reaches the flow")
         .unwrap()

@@ -17,6 +17,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 use value::{Failure, Message, Path, Value, json};
 
+/// The allocator of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Outcome = Result<(), Box<dyn Error>>;
 
 /// A benchmark: its name, its unit, and the function that runs it a number of times.
