@@ -69,7 +69,10 @@ async fn two_thousand_idle_connections_do_not_slow_other_clients() {
         .map(|current| current.max(enough))
         .map(|wanted| limit.maximum.map_or(wanted, |most| most.min(wanted)));
     setrlimit(Resource::Nofile, limit).unwrap();
-    let gateway = Gateway::with("[limits]\nconnections_per_address = 3000");
+    // They are to be there for as long as a busy machine needs to connect all of them.
+    let gateway = Gateway::with(
+        "[limits]\nconnections_per_address = 3000\n[timeouts]\nheader = \"1h\"\nkeep_alive = \"1h\"",
+    );
     let tls = Arc::new(gateway.tls(&["http/1.1"]));
     let connecting = async {
         let mut idle = Vec::new();

@@ -274,9 +274,15 @@ export class Editor {
         return sent.type;
     }
 
-    // Presses the button of an inject node.
+    // Presses the button of an inject node; again if it is not found: Node-RED answers a deployment before its nodes have started.
     async inject(id) {
-        await this.node(id).locator('.red-ui-flow-node-button-button').click();
+        const answered = (response) => response.url() === `${this.url}inject/${id}`;
+        for (let status = 404, presses = 0; status === 404; presses++) {
+            assert.ok(presses < 100, `${id} does not start`);
+            const button = this.node(id).locator('.red-ui-flow-node-button-button');
+            const [response] = await Promise.all([this.page.waitForResponse(answered), button.click()]);
+            status = response.status();
+        }
     }
 
     // Waits until a node shows a status.

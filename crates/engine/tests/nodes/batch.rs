@@ -76,8 +76,8 @@ async fn sequences_may_overlap_and_end_early() {
 
 #[tokio::test]
 async fn the_messages_of_an_interval_make_a_sequence() {
-    let node = batch(&json!({ "mode": "interval", "interval": "1" }));
-    let seen = outputs(&node, &numbers(2), Duration::from_millis(1800)).await;
+    let node = batch(&json!({ "mode": "interval", "interval": "2" }));
+    let seen = outputs(&node, &numbers(2), Duration::from_millis(2800)).await;
     assert_eq!(
         seen[1].1,
         json!({ "payload": 2, "parts": { "id": "*", "index": 1, "count": 2 } })

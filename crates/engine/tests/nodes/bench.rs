@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// After this an expected event counts as missing; long, because machines that run tests are busy.
-const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
+const EVENT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// An engine, its flows and its events.
 pub(crate) struct Bench {

@@ -152,8 +152,8 @@ async fn a_rate_drops_obeys_messages_and_is_flushed() {
 async fn each_topic_is_released_in_turn_with_its_newest_message() {
     let of = |payload: i32, topic: &str| json!({ "payload": payload, "topic": topic });
     let list = [of(1, "a"), of(2, "b"), of(3, "a"), json!({ "payload": 4 })];
-    let node = delay(&json!({ "pauseType": "queue", "rate": "2" }));
-    let seen = outputs(&node, &list, Duration::from_secs(2)).await;
+    let node = delay(&json!({ "pauseType": "queue", "rate": "1" }));
+    let seen = outputs(&node, &list, Duration::from_secs(4)).await;
     let out = |payload: i32, topic: &str| {
         (
             "out0".to_owned(),
@@ -161,8 +161,8 @@ async fn each_topic_is_released_in_turn_with_its_newest_message() {
         )
     };
     assert_eq!(seen, [out(3, "a"), out(2, "b"), out(4, "_none_")]);
-    let node = delay(&json!({ "pauseType": "timed", "rate": "2" }));
-    let seen = outputs(&node, &list, Duration::from_millis(900)).await;
+    let node = delay(&json!({ "pauseType": "timed", "rate": "1" }));
+    let seen = outputs(&node, &list, Duration::from_millis(1800)).await;
     assert_eq!(seen, [out(3, "a"), out(2, "b"), out(4, "_none_")]);
     let node = delay(&json!({ "pauseType": "queue", "rate": "1", "rateUnits": "hour" }));
     let mut flushed = list.to_vec();

@@ -84,10 +84,10 @@ async fn the_node_that_uses_most_time_is_the_first_of_a_profile() {
 #[tokio::test]
 async fn a_profile_of_an_idle_engine_ends_in_time_and_is_empty() {
     let bench = Bench::with(&flows()).await;
-    let profile = timeout(LIMIT, bench.engine.profile(Duration::from_millis(50))).await;
+    let profile = timeout(LIMIT, bench.engine.profile(Duration::from_millis(500))).await;
     let profile = profile.unwrap().unwrap();
     assert_eq!((profile.nodes.len(), profile.waiting_messages), (0, 0));
-    assert!(profile.busy_seconds < 0.05, "{profile:?}");
+    assert!(profile.busy_seconds < 0.4, "{profile:?}");
 }
 
 #[tokio::test]
