@@ -1,4 +1,4 @@
-//! [`ReverseProxy`]: `HAProxy` or nginx as a process of its own, with a configuration of a few lines.
+//! [`ReverseProxy`]: `HAProxy`, nginx or Caddy as a process of its own, with a configuration of a few lines.
 
 use crate::harness::until;
 use std::io::Write;
@@ -30,6 +30,16 @@ impl ReverseProxy {
         Self::start("nginx", arguments, &config, address).await
     }
 
+    /// Caddy, listening at this address.
+    pub async fn caddy(config: &str, address: SocketAddr) -> Self {
+        let arguments = |file: &str| {
+            let words = ["run", "--adapter", "caddyfile", "--config", file];
+            words.map(str::to_owned).to_vec()
+        };
+        let config = format!("{{\nadmin off\nauto_https off\n}}\n{config}");
+        Self::start("caddy", arguments, &config, address).await
+    }
+
     async fn start(
         program: &str,
         arguments: impl Fn(&str) -> Vec<String>,
@@ -46,6 +56,8 @@ impl ReverseProxy {
             .env("PATH", path)
             .args(arguments(file.to_str().unwrap()))
             .current_dir(directory.path())
+            // Caddy keeps files there.
+            .env("HOME", directory.path())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();

@@ -4,6 +4,7 @@ use crate::harness::{Gateway, public, until};
 use crate::mock_upstream::{Action, MockUpstream, ok};
 use crate::reverse_proxies::{ReverseProxy, free_address};
 use crate::sign_in_page::{Browser, resolved};
+use std::net::SocketAddr;
 
 const PAGE: &str = "[auth]\nsign_in_page = true\n";
 
@@ -102,31 +103,60 @@ async fn the_cookie_of_a_page_counts_only_if_it_is_asked_for_and_not_for_other_p
     assert_eq!(answer.status, 403);
 }
 
-/// The recipe of docs/forward-auth.md.
-fn nginx(address: std::net::SocketAddr, gateway: &Gateway, app: &MockUpstream) -> String {
-    let certificate = gateway.directory.path().join("certs/self-signed.crt");
-    let key = gateway.directory.path().join("certs/self-signed.key");
-    let recipe = include_str!("../../examples/forward-auth/nginx.conf");
-    recipe
-        .replace("/etc/ssl/example.org.crt", certificate.to_str().unwrap())
-        .replace("/etc/ssl/example.org.key", key.to_str().unwrap())
-        .replace("127.0.0.1:8443", &gateway.address.to_string())
-        .replace("127.0.0.1:3000", &app.address.to_string())
-        .replace("443 ssl", &format!("{address} ssl"))
-}
-
-#[tokio::test]
-async fn behind_nginx_an_application_shares_the_sign_in() {
+/// An application, and a gateway that trusts a reverse proxy in front of both.
+async fn beside_an_application() -> (Gateway, MockUpstream) {
     let app = MockUpstream::start(|_| Action::Respond(ok("text/plain", "the app"))).await;
     let lines = format!(
         "{}{PAGE}[server]\ntrusted_proxies = [\"127.0.0.1\"]\n",
         public(&["/x"])
     );
-    let gateway = Gateway::with(&lines);
+    (Gateway::with(&lines), app)
+}
+
+/// A configuration of examples/forward-auth, for these two.
+fn recipe(text: &str, gateway: &Gateway, app: &MockUpstream) -> String {
+    text.replace("127.0.0.1:8443", &gateway.address.to_string())
+        .replace("127.0.0.1:3000", &app.address.to_string())
+}
+
+/// The gateway's certificate and its key.
+fn certificate(gateway: &Gateway) -> [String; 2] {
+    ["crt", "key"].map(|kind| {
+        let file = format!("certs/self-signed.{kind}");
+        let path = gateway.directory.path().join(file);
+        path.to_str().unwrap().to_owned()
+    })
+}
+
+#[tokio::test]
+async fn behind_nginx_an_application_shares_the_sign_in() {
+    let (gateway, app) = beside_an_application().await;
     let address = free_address();
-    let config = nginx(address, &gateway, &app);
+    let [certificate, key] = certificate(&gateway);
+    let text = include_str!("../../examples/forward-auth/nginx.conf");
+    let config = recipe(text, &gateway, &app)
+        .replace("/etc/ssl/example.org.crt", &certificate)
+        .replace("/etc/ssl/example.org.key", &key)
+        .replace("443 ssl", &format!("{address} ssl"));
     let _nginx = ReverseProxy::nginx(&config, address).await;
-    let mut front = (*gateway).clone();
+    shares_the_sign_in(&gateway, &app, address).await;
+}
+
+#[tokio::test]
+async fn behind_caddy_an_application_shares_the_sign_in() {
+    let (gateway, app) = beside_an_application().await;
+    let address = free_address();
+    let [certificate, key] = certificate(&gateway);
+    let text = include_str!("../../examples/forward-auth/Caddyfile");
+    let site = format!("https://{address} {{\n\ttls {certificate} {key}\n");
+    let config = recipe(text, &gateway, &app).replace("example.org {\n", &site);
+    let _caddy = ReverseProxy::caddy(&config, address).await;
+    shares_the_sign_in(&gateway, &app, address).await;
+}
+
+/// At this address is a reverse proxy that asks the gateway about each request to the application.
+async fn shares_the_sign_in(gateway: &Gateway, app: &MockUpstream, address: SocketAddr) {
+    let mut front = (**gateway).clone();
     front.address = address;
 
     // A program without a token, with one, and with one that does not suffice.
