@@ -61,6 +61,7 @@ mod abuse;
 mod admin_cli;
 mod audit;
 mod audit_flood;
+mod audit_rsyslog;
 mod audit_sinks;
 mod audited_writes;
 mod authorization_matrix;
