@@ -124,8 +124,24 @@ events! {
     Rotated = "audit.rotated",
     /// The gateway signs all lines that it has written since the checkpoint before.
     Checkpoint = "audit.checkpoint",
+    /// A user has got the whole log, or its end.
+    Export = "audit.export",
     /// The log has reached its size, and none of its files is old enough to be removed.
     Full = "audit.full",
     /// The log was not as it should be, and is continued here.
     Repaired = "audit.repaired",
+}
+
+/// Whether an event of this name is a refusal, a failure, or something that went wrong.
+pub(super) fn is_failure(name: &str) -> bool {
+    let others = [
+        Event::Denied,
+        Event::Lockout,
+        Event::Guessing,
+        Event::Fallback,
+        Event::Safe,
+        Event::Full,
+        Event::Repaired,
+    ];
+    name.split('.').any(|part| part == "fail") || others.iter().any(|event| event.name() == name)
 }

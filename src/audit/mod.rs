@@ -3,7 +3,7 @@
 //!
 //! Each line carries its number and the hash of the line before, so that [`verify()`] finds lines changed, removed or
 //! moved, and [`checkpoint`]s sign the chain. [`mod@record`] defines the form of a line, [`log`] the files, [`rotation`] selects those to remove,
-//! [`writer`] is the thread that writes them; [`mod@queue`] and [`suppression`] keep refused requests from filling
+//! [`writer`] is the thread that writes them, [`reading`] shows them to people; [`mod@queue`] and [`suppression`] keep refused requests from filling
 //! them. The callers supply the event and its fields; no secret may be among them.
 
 mod checkpoint;
@@ -15,6 +15,7 @@ pub(crate) mod fuzzing;
 mod health;
 mod log;
 mod queue;
+mod reading;
 mod record;
 mod rotation;
 mod signatures;
@@ -26,6 +27,7 @@ pub use checkpoint::{KeyError, PublicKey, SigningKey};
 pub use event::Event;
 pub use follow::{Batch, Follower, Reader, Record};
 pub use health::{Health, Monitor};
+pub use reading::{ChainFault, ChainPart, LogFiles, Page, Query, Section};
 pub use record::{rfc3339, seconds as from_rfc3339};
 pub use signatures::{Trust, verify_files_signed, verify_signed};
 pub use verify::{LineRef, Removed, Report, Signed, VerifyError, verify, verify_files};
@@ -87,6 +89,8 @@ struct Parts {
     /// Whether acts that cannot be recorded are refused.
     refuse: bool,
     directory: PathBuf,
+    /// Whether the log goes to standard output, so that there is no file to read.
+    stdout: bool,
     /// The number of the last line that is durable.
     durable: watch::Receiver<u64>,
 }
@@ -116,6 +120,7 @@ impl Audit {
             monitor,
             refuse: config.refuse,
             directory: directory.to_owned(),
+            stdout: config.stdout,
             durable,
         })))
     }
@@ -192,6 +197,11 @@ impl Audit {
     /// Reads the log after the position of a sink.
     pub fn reader(&self, follower: &Follower) -> Reader {
         Reader::new(&self.0.directory, follower)
+    }
+
+    /// The files of the log; `None`: it goes to standard output.
+    pub fn files(&self) -> Option<LogFiles> {
+        (!self.0.stdout).then(|| LogFiles::new(&self.0.directory))
     }
 
     /// The number of the last line that is on disk; closed when the log is.

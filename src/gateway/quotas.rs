@@ -4,6 +4,7 @@ use crate::config::Limits;
 use limits::conn_limit::ConnLimit;
 use limits::quota::Quota;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// Bytes for sign-in forms at a time, and of one address (IPv6: of one /64; the /56 and the /48 around it have 4 and 8
 /// times as much). Our choice: an attacker needs 32 IPv4 addresses or four /48s to keep new addresses out, and an
@@ -12,6 +13,12 @@ const SIGN_INS: usize = 32 << 20;
 const SIGN_INS_PER_ADDRESS: usize = 1 << 20;
 /// The same beside it, for addresses from which users have signed in before. Our choice: a quarter.
 const KNOWN_SIGN_INS: usize = SIGN_INS / 4;
+
+/// Requests that search or verify the audit log at a time. Our choice: each keeps a core busy for a fraction of a second.
+const LOG_SEARCHES: usize = 2;
+/// Copies of the audit log that are sent at a time, and to one address. Our choice: each holds a file open.
+const LOG_COPIES: usize = 4;
+const LOG_COPIES_PER_ADDRESS: usize = 2;
 
 /// Resources with a share for each client address.
 #[derive(Debug)]
@@ -25,6 +32,10 @@ pub struct Shares {
     /// Open `WebSockets` to flows of our own engine, limited like connections: those of a trusted proxy that does not
     /// name its client do not count for an address.
     pub sockets: Arc<ConnLimit>,
+    /// Requests that search or verify the audit log at a time.
+    pub log_searches: Arc<Semaphore>,
+    /// Copies of the audit log that are sent at a time.
+    pub log_copies: Arc<Quota>,
 }
 
 impl Shares {
@@ -43,6 +54,8 @@ impl Shares {
                 limits.body,
             ),
             sockets: ConnLimit::new(limits.connections, limits.connections_per_address),
+            log_searches: Arc::new(Semaphore::new(LOG_SEARCHES)),
+            log_copies: Quota::new(LOG_COPIES, LOG_COPIES_PER_ADDRESS),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Every reason to refuse a request, as facts; [`crate::http::response`] maps each to a response.
 
 use super::access_error::AccessError;
+use super::audit_error::AuditLogError;
 use super::history_error::HistoryError;
 use super::path;
 use crate::audit::Unavailable;
@@ -192,6 +193,9 @@ pub(super) enum Error {
     /// The history has not what is asked for.
     #[error(transparent)]
     History(#[from] HistoryError),
+    /// A request about the audit log is refused.
+    #[error(transparent)]
+    AuditLog(#[from] AuditLogError),
     /// The store failed.
     #[error("storage: {0}")]
     Store(#[from] store::Error),

@@ -1,12 +1,15 @@
-//! A part of the editor as the body of an answer: a file, read piece by piece on a thread that may wait for the disk,
-//! as fast as the client takes it; or a text. However large the file, one piece of it is in memory.
+//! Files as the body of an answer: parts of the editor, and the audit log. They are read piece by piece on a thread that
+//! may wait for the disk, as fast as the client takes them; or a text. However large they are, one piece is in memory.
 //!
-//! These need no sign-in, so a limited number is answered at a time: each keeps its place until its last piece has
-//! been sent.
+//! A limited number is answered at a time: each keeps its place until its last piece has been sent.
 
-use super::pieces::{charged, piece};
-use crate::editor::FilePermit;
+use super::pieces::charged;
+#[cfg(feature = "engine")]
+use super::pieces::piece;
+use crate::audit::Section;
 use bytes::Bytes;
+use limits::quota::Grant;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::future::Future;
 use std::io::{self, ErrorKind, Read};
@@ -19,39 +22,67 @@ use tokio::task::JoinHandle;
 /// The size in bytes of a piece, which a connection sends at once.
 const PIECE: u64 = 64 * 1024;
 
-/// A part of the editor on its way.
+/// Files or a text on their way.
 #[derive(Debug)]
 pub(super) struct Reading {
     state: State,
     left: u64,
-    permit: Arc<FilePermit>,
+    permit: Arc<Grant>,
 }
 
 #[derive(Debug)]
 enum State {
+    #[cfg(feature = "engine")]
     Text(Bytes),
-    Waiting(File, Handle),
-    Reading(JoinHandle<io::Result<(File, Bytes)>>, Handle),
+    Waiting(Files, Handle),
+    Reading(JoinHandle<io::Result<(Files, Bytes)>>, Handle),
     Over,
+}
+
+/// The open file with the bytes that are left of it, and the sections after it.
+#[derive(Debug)]
+struct Files {
+    open: Option<(File, u64)>,
+    sections: VecDeque<Section>,
 }
 
 impl Reading {
     /// The first `size` bytes of a file.
-    pub(super) fn file(content: (File, u64), control: Handle, permit: FilePermit) -> Self {
-        let (file, left) = content;
+    #[cfg(feature = "engine")]
+    pub(super) fn file(content: (File, u64), control: Handle, permit: Arc<Grant>) -> Self {
+        let left = content.1;
+        let files = Files {
+            open: Some(content),
+            sections: VecDeque::new(),
+        };
         Self {
-            state: State::Waiting(file, control),
+            state: State::Waiting(files, control),
             left,
-            permit: Arc::new(permit),
+            permit,
+        }
+    }
+
+    /// Sections of files, one after the other.
+    pub(super) fn sections(sections: Vec<Section>, control: Handle, permit: Arc<Grant>) -> Self {
+        let left = sections.iter().map(|section| section.length).sum();
+        let files = Files {
+            open: None,
+            sections: sections.into(),
+        };
+        Self {
+            state: State::Waiting(files, control),
+            left,
+            permit,
         }
     }
 
     /// A text.
-    pub(super) fn text(text: Bytes, permit: FilePermit) -> Self {
+    #[cfg(feature = "engine")]
+    pub(super) fn text(text: Bytes, permit: Arc<Grant>) -> Self {
         Self {
             left: text.len() as u64,
             state: State::Text(text),
-            permit: Arc::new(permit),
+            permit,
         }
     }
 
@@ -64,15 +95,16 @@ impl Reading {
     pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
             match std::mem::replace(&mut self.state, State::Over) {
+                #[cfg(feature = "engine")]
                 State::Text(mut text) if self.left > 0 => {
                     let piece = piece(&mut text);
                     self.left -= piece.len() as u64;
                     self.state = State::Text(text);
                     return Poll::Ready(Some(Ok(charged(piece, &self.permit))));
                 }
-                State::Waiting(file, control) if self.left > 0 => {
+                State::Waiting(files, control) if self.left > 0 => {
                     let length = self.left.min(PIECE);
-                    let task = control.spawn_blocking(move || read(file, length));
+                    let task = control.spawn_blocking(move || files.read(length));
                     self.state = State::Reading(task, control);
                 }
                 State::Reading(mut task, control) => {
@@ -81,28 +113,41 @@ impl Reading {
                         return Poll::Pending;
                     };
                     let read = read.unwrap_or_else(|lost| Err(io::Error::other(lost)));
-                    return Poll::Ready(Some(read.map(|(file, piece)| {
+                    return Poll::Ready(Some(read.map(|(files, piece)| {
                         self.left -= piece.len() as u64;
-                        self.state = State::Waiting(file, control);
+                        self.state = State::Waiting(files, control);
                         charged(piece, &self.permit)
                     })));
                 }
-                State::Text(_) | State::Waiting(..) | State::Over => return Poll::Ready(None),
+                _ => return Poll::Ready(None),
             }
         }
     }
 }
 
-/// The next bytes of a file, at least one.
-fn read(mut file: File, length: u64) -> io::Result<(File, Bytes)> {
-    let mut piece = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
-    if (&mut file).take(length).read_to_end(&mut piece)? == 0 {
-        return Err(ErrorKind::UnexpectedEof.into());
+impl Files {
+    /// The next bytes, of one or more files, at least one.
+    fn read(mut self, length: u64) -> io::Result<(Self, Bytes)> {
+        let mut piece = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+        while (piece.len() as u64) < length {
+            let Some((file, left)) = self.open.as_mut().filter(|(_, left)| *left > 0) else {
+                let section = self.sections.pop_front().ok_or(ErrorKind::UnexpectedEof)?;
+                let left = section.length;
+                self.open = Some((section.open()?, left));
+                continue;
+            };
+            let wanted = (*left).min(length - piece.len() as u64);
+            let read = file.take(wanted).read_to_end(&mut piece)? as u64;
+            if read == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            *left -= read;
+        }
+        Ok((self, piece.into()))
     }
-    Ok((file, piece.into()))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "engine"))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
@@ -119,18 +164,18 @@ mod tests {
     }
 
     /// The only place.
-    fn permit() -> (Arc<Quota>, FilePermit) {
+    fn permit() -> (Arc<Quota>, Arc<Grant>) {
         let places = Quota::new(1, 1);
         let mut permit = places.grant([127, 0, 0, 1].into());
         permit.try_grow(1).unwrap();
-        (places, permit)
+        (places, Arc::new(permit))
     }
 
     fn is_free(places: &Arc<Quota>) -> bool {
         places.grant([127, 0, 0, 2].into()).try_grow(1).is_ok()
     }
 
-    fn file(size: u64, said: u64, permit: FilePermit) -> Reading {
+    fn file(size: u64, said: u64, permit: Arc<Grant>) -> Reading {
         let mut file = tempfile::tempfile().unwrap();
         let content: Vec<u8> = (0..=255)
             .cycle()

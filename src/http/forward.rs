@@ -64,6 +64,7 @@ pub(super) async fn act(
         | Target::ConsolePage
         | Target::ConsoleFile
         | Target::Now
+        | Target::AuditLog(_)
         | Target::Verify
         | Target::Jwks
         // The engine's.

@@ -7,6 +7,8 @@ mod access_error;
 mod admin;
 #[cfg(feature = "engine")]
 mod admin_error;
+mod audit_error;
+mod audit_log;
 mod auth;
 mod authorize;
 mod authorized_body;
@@ -21,7 +23,6 @@ mod dialect;
 #[cfg(feature = "engine")]
 mod endpoint;
 mod error;
-#[cfg(feature = "engine")]
 mod file_body;
 mod flow_diff;
 #[cfg(feature = "engine")]
@@ -225,6 +226,7 @@ async fn proceed(
         Target::Provider(action) => {
             return Box::pin(provider_sign_in::act(ctx, path, action)).await;
         }
+        Target::AuditLog(action) => return Box::pin(audit_log::act(ctx, action)).await,
         Target::Verify => return verify::verify(ctx),
         #[cfg(feature = "console")]
         Target::ConsolePage => return console::page(ctx),
@@ -314,6 +316,7 @@ async fn act(
         | Target::ConsolePage
         | Target::ConsoleFile
         | Target::Now
+        | Target::AuditLog(_)
         | Target::Verify
         | Target::Jwks => Err(Error::NotFound),
         Target::OtherMethod(offers) => {

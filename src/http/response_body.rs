@@ -1,6 +1,5 @@
 //! The body of an answer, and whose it is: ours, a part of the editor, or a flow's or the upstream's.
 
-#[cfg(feature = "engine")]
 use super::file_body::Reading;
 use super::pieces::{PIECE, charged, piece};
 use crate::auth::Lapsed;
@@ -25,6 +24,8 @@ pub(super) enum Body {
     /// A part of the editor; the number sent at a time is limited.
     #[cfg(feature = "engine")]
     Editor(Box<Reading>),
+    /// The audit log; the number sent at a time is limited.
+    Log(Box<Reading>),
 }
 
 /// Why a body broke off: its connection ends then, so that half an answer never looks like a whole one.
@@ -67,6 +68,7 @@ impl Body {
             // Public files.
             #[cfg(feature = "engine")]
             Self::Editor(_) => false,
+            Self::Log(reading) => reading.left() > 0,
         }
     }
 }
@@ -100,6 +102,9 @@ impl HttpBody for Body {
             Self::Editor(reading) => reading
                 .poll_piece(cx)
                 .map(|piece| piece.map(|piece| piece.map(Frame::data).map_err(Half::File))),
+            Self::Log(reading) => reading
+                .poll_piece(cx)
+                .map(|piece| piece.map(|piece| piece.map(Frame::data).map_err(Half::File))),
         }
     }
 
@@ -109,6 +114,7 @@ impl HttpBody for Body {
             Self::Upstream(answer) => answer.is_end_stream(),
             #[cfg(feature = "engine")]
             Self::Editor(reading) => reading.left() == 0,
+            Self::Log(reading) => reading.left() == 0,
         }
     }
 
@@ -118,6 +124,7 @@ impl HttpBody for Body {
             Self::Upstream(answer) => answer.size_hint(),
             #[cfg(feature = "engine")]
             Self::Editor(reading) => SizeHint::with_exact(reading.left()),
+            Self::Log(reading) => SizeHint::with_exact(reading.left()),
         }
     }
 }

@@ -213,6 +213,32 @@ async fn the_last_hour_and_a_freeze_are_shown() {
     assert_eq!(answer.send().await.status, 401);
 }
 
+async fn play_audit(gateway: &Client) {
+    let (client, handle) = (gateway.clone(), Handle::current());
+    let cues = move |cue: &str| {
+        if cue == "bob signs in, and fails once" {
+            handle.block_on(async {
+                client.sign_in_request("bob", "wrong", "").send().await;
+                client.sign_in("bob").await;
+            });
+            return;
+        }
+        nothing(cue);
+    };
+    play("console/audit.mjs", &url(gateway, ""), cues).await;
+}
+
+#[tokio::test]
+async fn the_audit_log_is_followed_searched_verified_and_copied() {
+    play_audit(&Gateway::with(&users())).await;
+}
+
+#[tokio::test]
+async fn the_audit_log_in_front_of_node_red_is_followed_too() {
+    let red = NodeRed::start(Release::Four, "");
+    play_audit(&Gateway::with(&(red.config() + &users()))).await;
+}
+
 /// A tab with ten thousand nodes in rows, each wired to the next.
 fn ten_thousand() -> Vec<Json> {
     let id = |i: usize| format!("n{i}");

@@ -62,6 +62,7 @@ mod admin_cli;
 mod audit;
 mod audit_flood;
 mod audit_rsyslog;
+mod audit_reading;
 mod audit_sinks;
 mod audited_writes;
 mod authorization_matrix;

@@ -443,6 +443,7 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::ProposalWithdraw
         | Event::ProposalExpire
         | Event::Full
+        | Event::Export
         | Event::Checkpoint => Class::Always,
     }
 }

@@ -28,7 +28,7 @@ export function url(path, query) {
 }
 
 // Sends a request; the response, if it is a success.
-export async function send(method, path, { query, body, headers, form } = {}) {
+export async function send(method, path, { query, body, headers, form, timeout = TIMEOUT } = {}) {
     const fields = new Headers(headers);
     const token = session.token();
     if (token && !form) fields.set('Authorization', `Bearer ${token}`);
@@ -42,7 +42,7 @@ export async function send(method, path, { query, body, headers, form } = {}) {
             cache: 'no-store',
             credentials: 'omit',
             redirect: 'error',
-            signal: AbortSignal.timeout(TIMEOUT),
+            signal: AbortSignal.timeout(timeout),
         });
     } catch (error) {
         throw new ApiError(0, 'unreachable', t(error.name === 'TimeoutError' ? 'error.timeout' : 'error.unreachable'));

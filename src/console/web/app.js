@@ -1,6 +1,7 @@
 // The start of the page: signs in, shows the frame, and the view that the part of the address after `#` names.
 
 import * as api from './api.js';
+import * as audit from './audit.js';
 import { h, put } from './dom.js';
 import * as flows from './flows.js';
 import * as history from './history.js';
@@ -13,7 +14,7 @@ import { signIn } from './sign_in.js';
 import { t } from './text.js';
 import * as theme from './theme.js';
 
-const VIEWS = { history, flows, proposals, now, sessions };
+const VIEWS = { history, flows, proposals, now, sessions, audit };
 
 let leave = () => {};
 

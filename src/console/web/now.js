@@ -3,6 +3,7 @@
 import * as api from './api.js';
 import { chart } from './chart.js';
 import { h, put } from './dom.js';
+import { poll } from './poll.js';
 import * as session from './session.js';
 import { ago, number, t } from './text.js';
 
@@ -18,9 +19,8 @@ export function show(place) {
     const since = h('p', { class: 'muted' });
     const tiles = h('div', { class: 'tiles' });
     put(place, h('div', { class: 'stack' }, h('h1', null, t('nav.now')), state, since, tiles));
-    let timer;
     let stopped = false;
-    const load = async () => {
+    const stop = poll(PERIOD, async () => {
         try {
             const now = await api.read('gateway/now');
             if (stopped) return;
@@ -31,12 +31,8 @@ export function show(place) {
         } catch (error) {
             if (!stopped) put(state, h('p', { class: 'notice bad', role: 'alert' }, error.message));
         }
-        // A page that is not looked at asks for nothing.
-        if (!stopped) timer = setTimeout(() => (document.hidden ? whenSeen() : load()), PERIOD);
-    };
-    const whenSeen = () => document.addEventListener('visibilitychange', load, { once: true });
-    load();
-    return () => { stopped = true; clearTimeout(timer); document.removeEventListener('visibilitychange', load); };
+    });
+    return () => { stopped = true; stop(); };
 }
 
 // What is not well comes first; else that all is.

@@ -4,6 +4,7 @@
 //! detail is disclosed.
 
 mod access;
+mod audit;
 mod for_editor;
 mod history;
 mod oauth;
@@ -12,8 +13,10 @@ mod proposals;
 mod runtime;
 mod upstream_error;
 
+pub(super) use audit::log;
 pub(super) use upstream_error::upstream_page;
 
+use super::audit_error::AuditLogError;
 use super::error::Error;
 use crate::auth::Lapsed;
 use crate::deployment;
@@ -112,7 +115,7 @@ pub(super) fn file(
     set(&mut response, CACHE_CONTROL, "public, max-age=0");
     set(&mut response, CONTENT_SECURITY_POLICY, EDITOR_POLICY);
     if !has_it {
-        let reading = Reading::file((file.content, file.size), control.clone(), place);
+        let reading = Reading::file((file.content, file.size), control.clone(), place.into());
         *response.body_mut() = Body::Editor(Box::new(reading));
     }
     response
@@ -122,7 +125,7 @@ pub(super) fn file(
 #[cfg(feature = "engine")]
 pub(super) fn words(words: String, place: FilePermit) -> Response<Body> {
     let mut response = json(StatusCode::OK, Bytes::new());
-    *response.body_mut() = Body::Editor(Box::new(Reading::text(words.into(), place)));
+    *response.body_mut() = Body::Editor(Box::new(Reading::text(words.into(), place.into())));
     response
 }
 
@@ -202,6 +205,7 @@ pub(super) fn is_ours(error: &Error) -> bool {
             | Error::Upstream(SignedOut | Unavailable)
             | Error::TooManyWaiting
             | Error::MemoryBusy
+            | Error::AuditLog(AuditLogError::Busy)
     );
     #[cfg(feature = "engine")]
     let is_logged = is_logged
@@ -257,6 +261,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         | Error::BodyTimeout
         | Error::BodyBroken
         | Error::UnexpectedBody => unreadable(error),
+        Error::AuditLog(reason) => audit::error(error, reason),
         Error::History(error) => history::response(error),
         Error::Store(_) => history::storage_failed(),
         Error::Body(_) | Error::Parameter(_) => refuse(S::BAD_REQUEST, "invalid_request"),

@@ -18,7 +18,7 @@ mod table;
 pub(super) use admin::{Admin, Editor, ProposalAction};
 pub(super) use history::History;
 pub(super) use recorded::Recorded;
-pub(super) use sessions::{PageAction, ProviderAction, SessionAction};
+pub(super) use sessions::{AuditAction, PageAction, ProviderAction, SessionAction};
 pub(super) use some_flows::{Access, access};
 
 use super::path::Path;
@@ -72,6 +72,8 @@ pub(super) enum Target {
     ConsoleFile,
     /// `GET /gateway/now`
     Now,
+    /// `/gateway/audit…`
+    AuditLog(AuditAction),
     /// `GET /gateway/verify`
     Verify,
     /// `GET /gateway/jwks.json`

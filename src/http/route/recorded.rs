@@ -72,6 +72,7 @@ impl Route<'_> {
             | Target::ConsolePage
             | Target::ConsoleFile
             | Target::Now
+            | Target::AuditLog(_)
             | Target::Verify
             | Target::Jwks
             | Target::Admin(_)

@@ -1,4 +1,4 @@
-//! The requests about sessions and the sign-in page, named for the table of endpoints.
+//! The requests about sessions, the sign-in page and the audit log, named for the table of endpoints.
 
 /// A request about sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,4 +33,15 @@ pub(in crate::http) enum ProviderAction {
     BackChannelLogout,
     /// `GET /gateway/sign-in/:provider/front-channel-logout`
     FrontChannelLogout,
+}
+
+/// A request about the audit log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum AuditAction {
+    /// `GET /gateway/audit`
+    Page,
+    /// `GET /gateway/audit/verify`
+    Verify,
+    /// `GET /gateway/audit/export`
+    Export,
 }

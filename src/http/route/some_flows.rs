@@ -53,6 +53,7 @@ pub(in crate::http) fn access(target: Target, path: &Path<'_>) -> Access {
         Target::Admin(admin) => of_admin(admin, path),
         Target::History(_)
         | Target::Now
+        | Target::AuditLog(_)
         | Target::Proposals(_)
         | Target::SetState
         | Target::Absent

@@ -12,7 +12,8 @@ use super::offers::{
 };
 use super::pattern::fits;
 use super::{
-    Admin, History, Offer, PageAction, ProposalAction, ProviderAction, SessionAction, Target,
+    Admin, AuditAction, History, Offer, PageAction, ProposalAction, ProviderAction, SessionAction,
+    Target,
 };
 use crate::metrics::RouteClass;
 
@@ -164,6 +165,19 @@ pub(super) const TABLE: &[Entry] = &[
     flows(&["flows", "**"], &RESERVED),
     // Files of the program, the same for everyone; what the page shows it asks for with its user's token.
     editor(&["gateway"], &[(Get, Target::ConsolePage, Nothing)]),
+    // Of the whole gateway, as sessions are: permissions at one of its runtimes do not count.
+    auth(
+        &["gateway", "audit"],
+        &[(Get, Target::AuditLog(AuditAction::Page), READ_AUDIT)],
+    ),
+    auth(
+        &["gateway", "audit", "verify"],
+        &[(Get, Target::AuditLog(AuditAction::Verify), READ_AUDIT)],
+    ),
+    auth(
+        &["gateway", "audit", "export"],
+        &[(Get, Target::AuditLog(AuditAction::Export), READ_AUDIT)],
+    ),
     editor(
         &["gateway", "console", "*", "*"],
         &[(Get, Target::ConsoleFile, Nothing)],
@@ -366,6 +380,8 @@ pub(super) const TABLE: &[Entry] = &[
 
 const READ_FLOWS: Needs<'static> = SomeFlow("flows.read");
 const WRITE_FLOWS: Needs<'static> = SomeFlow("flows.write");
+/// Not covered by `read`, which may be given to everyone: the log has all users' names and addresses.
+const READ_AUDIT: Needs<'static> = Permission("gateway.audit");
 const APPROVE: Needs<'static> = Permission("flows.approve");
 /// All flows start and stop together, and a tag is for all.
 const ALL_FLOWS: Needs<'static> = Permission("flows.write");
