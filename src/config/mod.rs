@@ -39,6 +39,7 @@ mod tls;
 mod upstream;
 mod users;
 mod warnings;
+mod written;
 
 pub use approval::Approval;
 pub use audit_sink::{AuditSink, SinkKind};
@@ -62,6 +63,7 @@ pub use setting::parse_duration;
 pub use tls::CertificateName;
 pub use upstream::{is_token, token_in};
 pub use users::{Totp, UNKNOWN_USER};
+pub use written::{SettingChange, WrittenSetting, changes as setting_changes, written};
 
 use crypto::{Secret, hex, sha256};
 use hyper::header::{HeaderName, HeaderValue};
@@ -85,6 +87,8 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// SHA-256 of its text, hexadecimal.
     pub sha256: String,
+    /// Its settings as they are written, without secrets.
+    pub written: Arc<[WrittenSetting]>,
     /// The files that it names and that were read too.
     pub secrets: Vec<PathBuf>,
     /// The listeners for clients.
@@ -174,6 +178,7 @@ impl Config {
                     file: Some(file.into()),
                     secrets: read.take(),
                     sha256: hex(&sha256(text.as_bytes())),
+                    written: written(text).into(),
                     ..config
                 }
             })

@@ -57,6 +57,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     Ok(Config {
         file: None,
         secrets: Vec::new(),
+        written: [].into(),
         sha256: String::new(),
         server,
         tls: tls::tls(raw.tls, source)?,

@@ -14,6 +14,7 @@ mod quotas;
 mod rate_limits;
 #[cfg(feature = "console")]
 mod sampler;
+mod settings;
 
 pub use crate::deployment::Runtime;
 pub use backend::{Backend, Backends, RoutingError, Rules};
@@ -23,11 +24,12 @@ pub use identity::{IdentityClaims, IdentityKeyError, IdentitySigner};
 pub use package_servers::PackageServers;
 pub use quotas::Shares;
 pub use rate_limits::{Client, Counted, LimitState, RateLimits};
+pub use settings::{ConfigCheck, is_reloaded};
 
 use crate::audit::{Actor, Audit, Event, KeyError, SigningKey};
 use crate::auth::{self, Auth, AuthMethod, Caller, Permissions};
 use crate::comms::{Comms, Topics};
-use crate::config::{self, Config};
+use crate::config::{self, Config, WrittenSetting};
 use crate::deployment::{self, StartContext};
 #[cfg(feature = "engine")]
 use crate::editor::{self, Editor};
@@ -43,7 +45,7 @@ use serde_json::json;
 use smol_str::SmolStr;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -94,6 +96,10 @@ pub struct Gateway {
     leaving: watch::Sender<bool>,
     /// Signs who callers are; a reload replaces it.
     pub identity: ArcSwap<IdentitySigner>,
+    /// The settings of the last reload; `None`: there was none.
+    reloaded: ArcSwap<Option<Arc<[WrittenSetting]>>>,
+    /// Checks a configuration as `flowgate check` does; the server sets it.
+    pub config_check: OnceLock<ConfigCheck>,
     /// Resources with a share for each client address.
     pub shares: Shares,
     /// The limits of requests.
@@ -189,6 +195,8 @@ impl Gateway {
             shares: Shares::new(&config.limits),
             rate_limits: RateLimits::default(),
             identity: ArcSwap::from_pointee(identity),
+            reloaded: ArcSwap::from_pointee(None),
+            config_check: OnceLock::new(),
             config,
             auth,
             everybody: everybody(),
@@ -251,6 +259,8 @@ impl Gateway {
             Err(error) => tracing::error!(%error, "identity.keys stay as they were"),
         }
         self.backends.reload(&config);
+        self.reloaded
+            .store(Arc::new(Some(Arc::clone(&config.written))));
         if let Some(auth) = &self.auth {
             auth.changed();
         }

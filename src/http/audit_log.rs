@@ -25,6 +25,8 @@ const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 200;
 /// Characters of a text to search for, and of a name. Our choice: longer ones are not in the log.
 const MAX_TEXT: usize = 256;
+/// The highest number: what every program reads from JSON as it stands there (RFC 8259 §6).
+const MAX_NUMBER: u64 = (1 << 53) - 1;
 /// The longest wait for other requests that read the log. Our choice: each takes a fraction of a second.
 const WAIT: Duration = Duration::from_secs(10);
 
@@ -131,11 +133,11 @@ fn query(head: &Parts) -> Result<Query, Error> {
 
 fn number(head: &Parts, name: &str) -> Result<Option<u64>, Error> {
     let refused = Error::Parameter("after, before and from must be numbers of records");
-    match parameter(head, name).map(|number| number.parse()) {
-        None => Ok(None),
-        Some(Ok(number)) => Ok(Some(number)),
-        Some(Err(_)) => Err(refused),
-    }
+    let Some(number) = parameter(head, name) else {
+        return Ok(None);
+    };
+    let number = number.parse().ok().filter(|number| *number <= MAX_NUMBER);
+    number.map(Some).ok_or(refused)
 }
 
 fn limit(head: &Parts) -> Result<usize, Error> {

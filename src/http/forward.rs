@@ -65,6 +65,7 @@ pub(super) async fn act(
         | Target::ConsoleFile
         | Target::Now
         | Target::AuditLog(_)
+        | Target::GatewaySettings
         | Target::Verify
         | Target::Jwks
         // The engine's.

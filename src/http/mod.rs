@@ -70,6 +70,7 @@ mod response;
 mod response_body;
 mod route;
 mod sessions;
+mod settings;
 mod sign_in_html;
 mod sign_in_page;
 mod tunnel;
@@ -227,6 +228,7 @@ async fn proceed(
             return Box::pin(provider_sign_in::act(ctx, path, action)).await;
         }
         Target::AuditLog(action) => return Box::pin(audit_log::act(ctx, action)).await,
+        Target::GatewaySettings => return Box::pin(settings::read(ctx)).await,
         Target::Verify => return verify::verify(ctx),
         #[cfg(feature = "console")]
         Target::ConsolePage => return console::page(ctx),
@@ -317,6 +319,7 @@ async fn act(
         | Target::ConsoleFile
         | Target::Now
         | Target::AuditLog(_)
+        | Target::GatewaySettings
         | Target::Verify
         | Target::Jwks => Err(Error::NotFound),
         Target::OtherMethod(offers) => {

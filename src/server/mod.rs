@@ -153,6 +153,10 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     }
 
     let (gateway, notices) = open_gateway(config, &metrics, &control.runtime)?;
+    // The first and only time.
+    let _ = gateway
+        .config_check
+        .set(|config| check(config).map_err(|error| error.to_string()));
     if let Some((_, found)) = &tls {
         gateway.hosts.certify(&found.names);
     }

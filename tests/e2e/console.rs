@@ -2,7 +2,7 @@
 //! the engine and in front of a real Node-RED. And its files, over HTTP.
 
 use crate::client::{Client, PASSWORD};
-use crate::harness::{Gateway, hash};
+use crate::harness::{Gateway, Process, hash};
 use crate::multiple_upstreams::sign_in;
 use crate::node_red::{NodeRed, Release};
 use crate::oidc_provider::OidcProvider;
@@ -237,6 +237,25 @@ async fn the_audit_log_is_followed_searched_verified_and_copied() {
 async fn the_audit_log_in_front_of_node_red_is_followed_too() {
     let red = NodeRed::start(Release::Four, "");
     play_audit(&Gateway::with(&(red.config() + &users()))).await;
+}
+
+#[tokio::test]
+async fn the_settings_are_shown_with_what_a_reload_would_change() {
+    let directory = tempfile::tempdir().unwrap();
+    let lines = users() + "[server]\nwatch = \"off\"\n";
+    let process = Process::start(&lines, directory.path());
+    let file = directory.path().join("gateway.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let cues = move |cue: &str| match cue {
+        "the file is changed" => {
+            let changed = text.replace("permissions = [\"http.read\"]", "permissions = []");
+            assert_ne!(changed, text);
+            std::fs::write(&file, changed).unwrap();
+        }
+        "the file has a mistake" => std::fs::write(&file, "[limits]\nbody = \"5MB\"\n").unwrap(),
+        other => nothing(other),
+    };
+    play("console/settings.mjs", &url(&process, ""), cues).await;
 }
 
 /// A tab with ten thousand nodes in rows, each wired to the next.

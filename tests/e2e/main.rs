@@ -139,6 +139,7 @@ mod secret_redaction;
 mod secrets;
 mod security_headers;
 mod sessions;
+mod settings_view;
 mod sign_in;
 mod sign_in_page;
 mod sign_in_storm;

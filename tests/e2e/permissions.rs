@@ -45,6 +45,7 @@ const TABLE: &[(&str, &str, [u16; 4])] = &[
     ("GET", "/gateway", [301, 301, 301, 301]),
     ("GET", "/gateway/", [200, 200, 200, 200]),
     ("GET", "/gateway/now", [401, 200, 401, 200]),
+    ("GET", "/gateway/settings", [401, 401, 401, 200]),
     ("GET", "/gateway/audit", [401, 401, 401, 200]),
     ("GET", "/gateway/audit/verify", [401, 401, 401, 200]),
     ("GET", "/gateway/audit/export", [401, 401, 401, 200]),

@@ -57,7 +57,7 @@ impl LogFiles {
         // Before the lines: those that are written meanwhile come after it.
         let head = files::head(&self.directory)?;
         let mut part = Part::new(head);
-        for file in self.from_record(from)? {
+        for file in self.files_since(from)? {
             let Some((file, length)) = file.open()? else {
                 continue;
             };
@@ -79,7 +79,7 @@ impl LogFiles {
     }
 
     /// The files from the one with this record on.
-    fn from_record(&self, from: u64) -> io::Result<impl Iterator<Item = LogFile>> {
+    fn files_since(&self, from: u64) -> io::Result<impl Iterator<Item = LogFile>> {
         let list = self.list()?;
         let first = list.iter().rposition(|file| file.first <= from);
         Ok(list.into_iter().skip(first.unwrap_or(0)))

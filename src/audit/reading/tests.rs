@@ -6,7 +6,6 @@ use crate::config::{self, Config, DEFAULT};
 use crate::metrics::Metrics;
 use serde_json::{Value, json};
 use std::fs;
-use std::io::Read as _;
 use tempfile::TempDir;
 
 const NOW: u64 = 1_700_000_000;
@@ -101,7 +100,7 @@ fn records_are_found_by_user_event_outcome_time_and_text() {
     let every = |step: usize, from: u64| {
         (from..=40)
             .rev()
-            .filter(move |n| (n - from) % step as u64 == 0)
+            .filter(move |n| (n - from).is_multiple_of(step as u64))
     };
     assert_eq!(
         found(|q| q.user = Some("user 1".into())),

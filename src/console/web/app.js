@@ -9,12 +9,13 @@ import * as now from './now.js';
 import * as proposals from './proposals.js';
 import * as session from './session.js';
 import * as sessions from './sessions.js';
+import * as settings from './settings.js';
 import { frame } from './frame.js';
 import { signIn } from './sign_in.js';
 import { t } from './text.js';
 import * as theme from './theme.js';
 
-const VIEWS = { history, flows, proposals, now, sessions, audit };
+const VIEWS = { history, flows, proposals, now, sessions, audit, settings };
 
 let leave = () => {};
 

@@ -21,6 +21,8 @@ export function frame(views, name, signOut, again) {
                 h('a', { href: `#/${view}`, 'aria-current': view === name && 'page' }, t(`nav.${view}`)))),
             menu(signOut, again)),
         main);
+    // On a phone not all fit.
+    document.querySelector('.nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
     return main;
 }
 

@@ -9,26 +9,15 @@ import * as session from './session.js';
 import { t } from './text.js';
 import { byline, entryTitle, facts } from './entry.js';
 import { timeline } from './timeline.js';
+import { lasting } from './view.js';
 
 // Entries of a page. Our choice: two screens full.
 const PAGE = 40;
 
-let update_ = null;
+export const { show, update } = lasting((place) => new History(place));
 
 export function allowed() {
     return session.may('flows.read');
-}
-
-export function update(route) {
-    return update_?.(route) ?? false;
-}
-
-export function show(place, route) {
-    const view = new History(place);
-    update_ = (next) => view.go(next);
-    view.go(route);
-    view.load();
-    return () => { update_ = null; view.stop(); };
 }
 
 class History {

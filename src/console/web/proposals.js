@@ -6,24 +6,14 @@ import { confirm } from './dialog.js';
 import { h, put, toast } from './dom.js';
 import * as session from './session.js';
 import { ago, moment, t } from './text.js';
+import { lasting } from './view.js';
 
 const STATES = ['open', 'approved', 'rejected', 'withdrawn', 'expired'];
 
-let update_ = null;
+export const { show, update } = lasting((place) => new Proposals(place));
 
 export function allowed() {
     return session.may('flows.read');
-}
-
-export function update(route) {
-    return update_?.(route) ?? false;
-}
-
-export function show(place, route) {
-    const view = new Proposals(place);
-    update_ = (next) => view.go(next);
-    view.go(route);
-    return () => { update_ = null; view.stop(); };
 }
 
 class Proposals {
@@ -37,7 +27,6 @@ class Proposals {
             h('div', { class: 'timeline-pane stack' }, h('h1', null, t('nav.proposals')), this.states, this.list), this.detail);
         this.leave = () => {};
         put(place, this.pane);
-        this.load();
     }
 
     stop() {

@@ -74,6 +74,8 @@ pub(super) enum Target {
     Now,
     /// `/gateway/audit…`
     AuditLog(AuditAction),
+    /// `GET /gateway/settings`
+    GatewaySettings,
     /// `GET /gateway/verify`
     Verify,
     /// `GET /gateway/jwks.json`

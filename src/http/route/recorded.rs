@@ -73,6 +73,7 @@ impl Route<'_> {
             | Target::ConsoleFile
             | Target::Now
             | Target::AuditLog(_)
+            | Target::GatewaySettings
             | Target::Verify
             | Target::Jwks
             | Target::Admin(_)

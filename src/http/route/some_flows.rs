@@ -54,6 +54,7 @@ pub(in crate::http) fn access(target: Target, path: &Path<'_>) -> Access {
         Target::History(_)
         | Target::Now
         | Target::AuditLog(_)
+        | Target::GatewaySettings
         | Target::Proposals(_)
         | Target::SetState
         | Target::Absent

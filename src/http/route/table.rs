@@ -264,6 +264,10 @@ pub(super) const TABLE: &[Entry] = &[
         &[(Delete, Target::Sessions(SessionAction::End), Anyone)],
     ),
     auth(
+        &["gateway", "settings"],
+        &[(Get, Target::GatewaySettings, READ_SETTINGS)],
+    ),
+    auth(
         &["gateway", "sign-in"],
         &[
             (Get, Target::SignInPage(PageAction::Show), Nothing),
@@ -382,6 +386,8 @@ const READ_FLOWS: Needs<'static> = SomeFlow("flows.read");
 const WRITE_FLOWS: Needs<'static> = SomeFlow("flows.write");
 /// Not covered by `read`, which may be given to everyone: the log has all users' names and addresses.
 const READ_AUDIT: Needs<'static> = Permission("gateway.audit");
+/// The same: settings name all users, networks and files.
+const READ_SETTINGS: Needs<'static> = Permission("gateway.settings");
 const APPROVE: Needs<'static> = Permission("flows.approve");
 /// All flows start and stop together, and a tag is for all.
 const ALL_FLOWS: Needs<'static> = Permission("flows.write");
