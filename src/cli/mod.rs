@@ -1,10 +1,12 @@
-//! The command line: run, check, check-flows, hash-password, audit, history, promote, token, session, reload, top.
+//! The command line: run, check, check-flows, hash-password, audit, history, promote, token, session, reload, editor, top.
 //!
 //! Parses the arguments, runs the command, returns the exit code; other modules implement the commands.
 
 mod audit;
 mod check_flows;
 mod control;
+#[cfg(feature = "engine")]
+mod editor;
 mod history;
 mod log;
 #[cfg(feature = "engine")]
@@ -52,6 +54,7 @@ Examples:
   flowgate hash-password                     make a password_hash for [[auth.user]]
   flowgate token create --name ci --permission flows.write --expires 90d
                                              make a token for a machine
+  flowgate editor install                    get the files of Node-RED's editor
   flowgate audit verify                      find out whether the audit log was changed";
 
 /// A hardened gateway in front of a flow runtime, and a flow runtime of its own.
@@ -178,6 +181,10 @@ enum Command {
     /// Freeze windows and `read_only` of the configuration stay.
     #[command(after_help = "Example:\n  flowgate unfreeze")]
     Unfreeze,
+    /// Look after the files of Node-RED's editor
+    #[cfg(feature = "engine")]
+    #[command(subcommand)]
+    Editor(editor::EditorCommand),
     /// Show which nodes of the running gateway use the engine's time
     ///
     /// Above them stands how busy the engine is, how many messages it delivers and how many wait, and the memory of the
@@ -253,6 +260,8 @@ pub fn main() -> ExitCode {
         Command::NodeHost { gateway, program } => {
             node_host_launcher::become_program(gateway, &program)
         }
+        #[cfg(feature = "engine")]
+        Command::Editor(command) => with(config, |config| editor::run(config, &command)),
         #[cfg(feature = "engine")]
         Command::Top { once, interval } => with(config, |config| top::show(config, interval, once)),
     }

@@ -3,15 +3,19 @@
 //! Knows how `@node-red/editor-client` and `@node-red/nodes` are laid out, 4.1 and 5.0. Runs nothing of them, keeps
 //! none of their files in memory, and never reads outside of them. Everything here may wait for the disk.
 
+mod archive;
 mod catalog;
 mod examples;
 mod files;
+mod install;
 mod packages;
 mod page;
 mod palette;
 
+pub use archive::ArchiveError;
 pub use examples::Example;
 pub use files::File;
+pub use install::{InstallError, PACKAGES, PinnedPackage, install};
 pub use packages::{PackageSet, package_folders};
 
 use files::Folder;
@@ -49,7 +53,7 @@ pub type FilePermit = Grant;
 pub enum Error {
     /// A package is not there.
     #[error(
-        "{} has no {package}: {source}; install it with `npm ci --prefix deploy/editor --ignore-scripts`, or name the \
+        "{} has no {package}: {source}; install it with `flowgate editor install`, or name the \
          node_modules of a Node-RED that is installed",
         modules.display()
     )]

@@ -13,6 +13,8 @@ mod body_pace;
 mod client_body;
 mod connect;
 mod deploy;
+#[cfg(feature = "engine")]
+mod download;
 mod early_response;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
@@ -42,6 +44,8 @@ pub use body_pace::{Pace, Pacer};
 pub use client_body::{BodyError, ClientBody};
 pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
+#[cfg(feature = "engine")]
+pub use download::download;
 pub use gateway_client::GatewayClient;
 pub use headers::{Authorization, ForwardedRequest, Identity, returned, seen_by_flows};
 pub use http1::{InvalidResponse, Upgraded};

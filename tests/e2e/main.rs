@@ -87,6 +87,7 @@ mod descriptor_exhaustion;
 mod dns_rebinding;
 mod editor;
 mod editor_files;
+mod editor_install;
 mod endpoint;
 mod engine_limits;
 mod export_import;

@@ -46,6 +46,14 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     out
 }
 
+/// The SHA-512 of some bytes (FIPS 180-4).
+pub fn sha512(bytes: &[u8]) -> [u8; 64] {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA512, bytes);
+    let mut out = [0; 64];
+    out.copy_from_slice(digest.as_ref());
+    out
+}
+
 /// HMAC-SHA-1 (RFC 2104), which the codes of authenticator apps are made of (RFC 4226 §5); for nothing else.
 pub fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
     use aws_lc_rs::hmac;
