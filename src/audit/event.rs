@@ -56,6 +56,14 @@ events! {
     /// So many failures of one user, from all addresses together, that addresses which the user has not signed in from
     /// have to wait.
     Guessing = "auth.guessing",
+    /// The user of a session has given the password or a second factor again.
+    StepUp = "auth.step_up",
+    /// A user has registered a passkey.
+    PasskeyRegister = "passkey.register",
+    /// A user or an operator has removed passkeys.
+    PasskeyRemove = "passkey.remove",
+    /// The signature counter of a passkey has not grown: there may be a copy of the authenticator.
+    PasskeyCounter = "passkey.counter",
     /// A token has been revoked by who showed it, or by another.
     Revoke = "auth.revoke",
     /// A token has not been revoked: another user's, an unknown one, or the disk failed.

@@ -1,7 +1,8 @@
 //! The errors of each operation on users and sessions; operations that are not listed here fail with the store only.
 
-use super::HashError;
+use super::{HashError, PasskeyError};
 use crate::store;
+use smol_str::SmolStr;
 use std::time::Duration;
 
 /// Why a sign-in fails.
@@ -22,6 +23,18 @@ pub enum SignInError {
         guessed: bool,
         /// The password was right, but the address is in none of the user's networks. The response is that of a wrong password.
         outside: bool,
+    },
+    /// The passkey does not count. The response is that of a wrong password.
+    #[error("the passkey is not accepted: {reason}")]
+    BadPasskey {
+        /// The user whose it is, as far as that is known.
+        user: Option<SmolStr>,
+        /// Why.
+        reason: PasskeyError,
+        /// This failure makes the throttle refuse what comes next.
+        locked: bool,
+        /// With this failure the user counts as being guessed from many addresses.
+        guessed: bool,
     },
     /// The user's permissions do not cover the scope.
     #[error("the user's permissions do not cover the scope")]

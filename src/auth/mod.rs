@@ -18,11 +18,13 @@ mod known_addresses;
 mod label;
 mod oidc;
 mod pair;
+mod passkey;
 mod password;
 mod permission;
 mod provider_client;
 mod queue;
 mod registry;
+mod seal;
 mod session;
 mod session_admin;
 mod sign_in;
@@ -45,6 +47,10 @@ pub use oidc::{
     LogoutOf, OidcClient, OidcError, OidcUser, PendingSignIn, ProviderLabel, ProviderReturn,
     SignInApp,
 };
+pub use passkey::{
+    AddPasskeyError, Assertion, PasskeyAnswer, PasskeyBegun, PasskeyClient, PasskeyError,
+    PasskeyInfo, PasskeySelector, PasskeySite, Registration, StepUpNeeded,
+};
 pub use password::{HashError, hash_password};
 pub use permission::{FLOWS_READ, FLOWS_WRITE, Permissions, Shown, covers};
 pub use provider_client::{ProviderOutcome, ProviderRequest, ProviderResponse, SendToProvider};
@@ -62,6 +68,7 @@ use hashing::Hashing;
 use jwt::Issuers;
 use known_addresses::KnownPrefixes;
 use oidc::Providers;
+use passkey::Challenges;
 use session::Key;
 use smol_str::SmolStr;
 use std::collections::{HashMap, HashSet};
@@ -127,6 +134,8 @@ struct Parts {
     jwt: Issuers,
     /// The providers of OpenID Connect.
     oidc: Providers,
+    /// The challenges of passkeys.
+    challenges: Challenges,
     /// Sends requests to identity providers.
     send_to_provider: OnceLock<SendToProvider>,
     store: Store,
@@ -180,6 +189,7 @@ impl Auth {
             hashing: Hashing::new(hashing),
             jwt: Issuers::new(&config.jwt, revoked),
             oidc: Providers::new(&config.oidc),
+            challenges: Challenges::new(),
             send_to_provider: OnceLock::new(),
             store,
             creating: tokio::sync::Mutex::default(),

@@ -105,11 +105,14 @@ impl Registry {
             return caller;
         }
         let has_factor = |user: &str| users.find(user).is_some_and(|user| user.totp.is_some());
-        // Every sign-in of such a user needs a code.
-        let factor = caller.session().filter(|session| {
-            !session.is_service_token() && !session.is_basic() && has_factor(&session.user)
+        let session = caller
+            .session()
+            .filter(|session| !session.is_service_token() && !session.is_basic());
+        let factor = session.and_then(|session| {
+            // Every sign-in of such a user has a second factor.
+            let at_sign_in = has_factor(&session.user).then_some(session.created);
+            session.factor().max(at_sign_in)
         });
-        let factor = factor.map(|session| session.created);
         let address = address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let here = (address, self.now.load(Ordering::Relaxed));
         caller.permissions.withheld = Withheld::of(&users.conditions, factor, here);

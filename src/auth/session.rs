@@ -119,6 +119,10 @@ pub struct Session {
     /// Seconds since 1970, 0: not since then; kept in memory only, because a write at each use would cost more than it is
     /// worth.
     last_used: AtomicU64,
+    /// When the user last gave a second factor in it, seconds since 1970, 0: never; in memory only.
+    factor: AtomicU64,
+    /// When the user last gave the password or a second factor in it, seconds since 1970, 0: at the sign-in; in memory only.
+    confirmed: AtomicU64,
 }
 
 impl Session {
@@ -141,6 +145,8 @@ impl Session {
             order: AtomicU64::new(0),
             idle_since: now,
             last_used: AtomicU64::new(0),
+            factor: AtomicU64::new(0),
+            confirmed: AtomicU64::new(0),
         }
     }
 
@@ -213,6 +219,32 @@ impl Session {
     /// good again when the clock is right.
     pub(super) fn is_ahead(&self, now: u64) -> bool {
         self.created > now.saturating_add(AHEAD)
+    }
+
+    /// The user has given the password again, or a second factor too.
+    pub(super) fn confirm(&self, has_factor: bool, now: u64) {
+        self.confirmed.fetch_max(now, Ordering::Relaxed);
+        if has_factor {
+            self.factor.fetch_max(now, Ordering::Relaxed);
+        }
+    }
+
+    /// When the user last gave a second factor in it, seconds since 1970, as far as the session itself knows.
+    pub(super) fn factor(&self) -> Option<u64> {
+        Some(self.factor.load(Ordering::Relaxed)).filter(|given| *given > 0)
+    }
+
+    /// When the user last gave the password or a second factor, seconds since 1970.
+    pub(super) fn confirmed(&self) -> u64 {
+        self.confirmed.load(Ordering::Relaxed).max(self.created)
+    }
+
+    /// Whether it is a local user's with all permissions of that user: not a page's, a machine's or a provider's, and without a
+    /// scope.
+    pub fn is_whole_users(&self) -> bool {
+        let is_of_other =
+            self.is_service_token() || self.is_page() || self.is_basic() || self.is_jwt();
+        !is_of_other && self.federated.is_none() && self.scope.is_empty()
     }
 
     /// Remembers a use; writes at most once a second, so that cores do not fight for the number.

@@ -9,13 +9,14 @@ use super::queue::{MAX_WAIT, Turn};
 use super::session::{BASIC, Session, new_token};
 use super::throttle::{Failed, Passed, Slot};
 use super::totp::{self, CodeKey};
-use super::users::User;
+use super::users::{User, Users};
 use super::{Auth, Issued, SignIn, SignInError, basic, covers};
 use crate::config::Totp;
 use crate::store::SessionRow;
 use crypto::{Secret, sha256};
 use limits::sliding_window::Refused;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -30,13 +31,31 @@ impl Auth {
     /// Unknown users and wrong passwords are the same error and cost the same time; a scope that is not covered is
     /// reported only after the password was right. With too many sign-ins waiting, the error is `Throttled`.
     pub async fn sign_in(&self, sign_in: SignIn, now: u64) -> Result<Issued, SignInError> {
+        let users = self.check_password(&sign_in, now).await?;
+        let user = users.find(&sign_in.user);
+        let own = user.map(|user| &user.permissions);
+        let had = sign_in.here.as_ref().or(own);
+        let covers = |name| had.is_some_and(|had| covers(had, name));
+        if !sign_in.scope.iter().all(|name| covers(name)) {
+            return Err(SignInError::InvalidScope);
+        }
+        let record = user.and_then(|user| user.record);
+        self.hand_out(sign_in, (users.lifetime, record), now).await
+    }
+
+    /// Checks a password and a code; gives the users among whom that of the sign-in was found.
+    pub(super) async fn check_password(
+        &self,
+        sign_in: &SignIn,
+        now: u64,
+    ) -> Result<Arc<Users>, SignInError> {
         let pair = Pair::new(&sign_in.user, sign_in.address);
         let (turn, attempt) = self.turn(pair, now).await?;
 
         let users = self.0.registry.users();
         let user = users.find(&sign_in.user);
         let totp = user.and_then(|user| user.totp.as_deref());
-        let (attempted, code) = parts(totp, &sign_in, now);
+        let (attempted, code) = parts(totp, sign_in, now);
         let password = user.map_or_else(
             || users.stand_in(&sign_in.user),
             |user| user.password.clone(),
@@ -62,12 +81,7 @@ impl Auth {
         if let Some(hash) = renewed {
             self.renew_generated(hash).await;
         }
-        let had = sign_in.here.as_ref().unwrap_or(&user.permissions);
-        if !sign_in.scope.iter().all(|name| covers(had, name)) {
-            return Err(SignInError::InvalidScope);
-        }
-        self.hand_out(sign_in, (users.lifetime, user.record), now)
-            .await
+        Ok(users)
     }
 
     /// Makes the session of a sign-in that succeeded; one of Basic authentication has no token.
@@ -130,13 +144,21 @@ impl Auth {
         let known = admitted.map_err(|wait| SignInError::Throttled { wait })?;
         let turn = self.0.hashing.turn(pair.prefix, known).await;
         let turn = turn.ok_or(QUEUE_IS_FULL)?;
+        Ok((turn, self.attempt(pair, now).await?))
+    }
+
+    /// Begins a sign-in, unless there were too many failures.
+    pub(super) async fn attempt(&self, pair: Pair, now: u64) -> Result<Attempt<'_>, SignInError> {
         let attempt = tokio::time::timeout(MAX_WAIT, Attempt::begin(self, pair, now));
-        let attempt = attempt.await.map_err(|_| QUEUE_IS_FULL)??;
-        Ok((turn, attempt))
+        attempt.await.map_err(|_| QUEUE_IS_FULL)?
     }
 
     /// Makes a session durable, then known; gives how many older ones of the user it has ended.
-    async fn start_session(&self, row: SessionRow, now: u64) -> Result<usize, SignInError> {
+    pub(super) async fn start_session(
+        &self,
+        row: SessionRow,
+        now: u64,
+    ) -> Result<usize, SignInError> {
         if row.client != BASIC {
             self.0.store.save_session(row.clone()).await?;
         } else if self.0.registry.sessions().find(&row.token).is_some() {
@@ -171,14 +193,14 @@ impl Auth {
     }
 
     /// A failure that cannot be kept still counts until a restart: the answer stays the same.
-    async fn keep_failure(&self, pair: Pair, now: u64) {
+    pub(super) async fn keep_failure(&self, pair: Pair, now: u64) {
         if let Err(error) = self.0.store.save_failure(pair.failure_row(now)).await {
             tracing::warn!(%error, "a failed sign-in could not be kept for after a restart");
         }
     }
 
     /// Stores a success. If that fails, it still counts until a restart: the sign-in succeeds.
-    async fn keep_success(&self, pair: Pair, passed: Passed, now: u64) {
+    pub(super) async fn keep_success(&self, pair: Pair, passed: Passed, now: u64) {
         let store = &self.0.store;
         if passed.cleared {
             let row = pair.failure_row(now);
@@ -232,7 +254,7 @@ fn parts(totp: Option<&Totp>, sign_in: &SignIn, now: u64) -> (Secret, SecondFact
 }
 
 /// Names that are no user's may be passwords in the wrong field.
-fn report_guessing(user: Option<&str>) {
+pub(super) fn report_guessing(user: Option<&str>) {
     tracing::warn!(
         user = user.unwrap_or("(no such user)"),
         "many failed sign-ins of one user from several addresses: the password may be under attack; addresses \
@@ -241,7 +263,7 @@ fn report_guessing(user: Option<&str>) {
 }
 
 /// A sign-in that the throttle let through. It is a failure unless it passes, also when it is dropped half-way.
-struct Attempt<'a> {
+pub(super) struct Attempt<'a> {
     auth: &'a Auth,
     slot: Option<Slot>,
     now: u64,
@@ -271,14 +293,14 @@ impl<'a> Attempt<'a> {
     }
 
     /// The password was right.
-    fn passed(mut self) -> Passed {
+    pub(super) fn passed(mut self) -> Passed {
         let passed = self.slot.take();
         let passed = passed.map(|slot| self.auth.throttle().passed(slot, self.now));
         self.auth.0.decided.notify_waiters();
         passed.unwrap_or_default()
     }
 
-    fn failed(mut self) -> Failed {
+    pub(super) fn failed(mut self) -> Failed {
         self.fail()
     }
 

@@ -37,6 +37,8 @@ pub(super) struct Users {
     pub(super) sessions_per_user: usize,
     /// Whether browsers may sign in with a page.
     pub(super) sign_in_page: bool,
+    /// Whether users may register passkeys and sign in with them.
+    pub(super) passkeys: bool,
     /// Permissions that may be used under a condition only.
     pub(super) conditions: Conditions,
 }
@@ -105,6 +107,7 @@ impl Users {
             idle: config.idle,
             sessions_per_user: config.sessions_per_user,
             sign_in_page: config.sign_in_page,
+            passkeys: config.passkeys,
             conditions: config.conditions.clone(),
         }
     }
@@ -241,6 +244,7 @@ mod tests {
             users: users.iter().map(user).collect(),
             anonymous: Some(vec!["flows.read".into()]),
             sign_in_page: false,
+            passkeys: false,
             sessions_per_user: 100,
             jwt: Vec::new(),
             oidc: Vec::new(),

@@ -108,7 +108,7 @@ pub(super) struct SessionSelector {
 pub(super) struct Output {
     /// Print JSON, for scripts
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// `None`: for ever.

@@ -1,4 +1,5 @@
-//! The command line: run, check, check-flows, hash-password, audit, history, promote, token, session, reload, editor, top.
+//! The command line: run, check, check-flows, hash-password, audit, history, promote, token, session, passkey, reload, editor,
+//! top.
 //!
 //! Parses the arguments, runs the command, returns the exit code; other modules implement the commands.
 
@@ -13,6 +14,7 @@ mod log;
 mod node_host;
 #[cfg(feature = "engine")]
 mod node_host_launcher;
+mod passkey;
 mod password;
 mod promote;
 mod table;
@@ -26,6 +28,7 @@ use audit::Trusted;
 use check_flows::CheckFlows;
 use clap::{Parser, Subcommand};
 use control::{SessionCommand, TokenCommand};
+use passkey::PasskeyCommand;
 use promote::Promote;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -158,6 +161,9 @@ enum Command {
     /// Show and end sessions of users, in the running gateway
     #[command(subcommand)]
     Session(SessionCommand),
+    /// Show and remove passkeys of users, in the running gateway
+    #[command(subcommand)]
+    Passkey(PasskeyCommand),
     /// Let the running gateway read users, routes, certificates and hosts again
     ///
     /// As SIGHUP does, but checks the file first and reports the result. If the file has a mistake, everything stays as
@@ -251,6 +257,7 @@ pub fn main() -> ExitCode {
         Command::Promote(arguments) => promote::run(&arguments),
         Command::Token(command) => with(config, |config| control::token(config, command)),
         Command::Session(command) => with(config, |config| control::session(config, command)),
+        Command::Passkey(command) => with(config, |config| passkey::run(config, command)),
         Command::Reload => with(config, reload),
         Command::Freeze { duration, reason } => {
             with(config, |config| control::freeze(config, duration, reason))

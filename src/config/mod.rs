@@ -334,8 +334,11 @@ pub struct Auth {
     pub idle: Option<Duration>,
     /// The maximum number of sessions of a user; beyond it the oldest end.
     pub sessions_per_user: usize,
-    /// Whether browsers may sign in with a page; also where a route has `sign_in = "page"`, and with providers.
+    /// Whether browsers may sign in with a page; also where a route has `sign_in = "page"`, with providers and with
+    /// passkeys.
     pub sign_in_page: bool,
+    /// Whether local users may register passkeys and sign in with them.
+    pub passkeys: bool,
     /// Accounts; empty: an `admin` is made at the first start.
     pub users: Vec<User>,
     /// Issuers of JWTs that count as bearer tokens.

@@ -98,9 +98,10 @@ fn console(raw: raw::Console) -> Result<Console, SpannedError> {
     Ok(Console { enabled })
 }
 
-/// A route that leads to the sign-in page needs it, and so do providers.
+/// A route that leads to the sign-in page needs it, and so do providers and passkeys.
 fn with_page(auth: Auth, routes: &[Route]) -> Auth {
-    let leads = routes.iter().any(|route| route.ambient.page) || !auth.oidc.is_empty();
+    let leads =
+        routes.iter().any(|route| route.ambient.page) || !auth.oidc.is_empty() || auth.passkeys;
     Auth {
         sign_in_page: auth.sign_in_page || leads,
         ..auth
@@ -279,6 +280,7 @@ fn auth(
         idle,
         sessions_per_user: number(raw.sessions_per_user, 100, 1..=100_000)?,
         sign_in_page: flag(raw.sign_in_page, false)?,
+        passkeys: flag(raw.passkeys, false)?,
         users: users::users(raw.user, asked, source)?,
         jwt: jwt::issuers(raw.jwt, source)?,
         oidc: oidc::providers(raw.oidc, source)?,

@@ -1,5 +1,6 @@
 //! Why a request is refused for the identity, the network or the rate of its client.
 
+use crate::auth::AddPasskeyError;
 use smol_str::SmolStr;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub(super) enum AccessError {
     },
     /// The second factor was given too long ago for what the caller wants.
     #[error(
-        "this needs a second factor of the last {minutes} min: sign out, and sign in again with a code of your authenticator app"
+        "this needs a second factor of the last {minutes} min: sign out, and sign in again with a code of your authenticator app or with a passkey"
     )]
     SecondFactorOld {
         /// How long it counts.
@@ -42,9 +43,15 @@ pub(super) enum AccessError {
     },
     /// What the caller wants needs a second factor, and there is none.
     #[error(
-        "this needs a second factor, and this user or token has none: sign in as a user with an authenticator app"
+        "this needs a second factor, and this user or token has none: sign in as a user with an authenticator app, or with a passkey"
     )]
     NoSecondFactor,
+    /// A passkey is not added or removed.
+    #[error(transparent)]
+    Passkey(AddPasskeyError),
+    /// Browsers have no passkeys for this host.
+    #[error("passkeys need HTTPS and a host with a name: browsers have none for an address")]
+    PasskeyHost,
     /// The client's address is in none of the networks of the user, the token, the route or the permission.
     #[error("this is not allowed from the network of the client")]
     Network,

@@ -4,18 +4,18 @@
 //! Knows the forms; users, passwords and the throttle are `auth`'s.
 
 use super::error::Error;
+use super::establish;
 use super::form;
 use super::origin;
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
-use super::user_agent::user_agent;
-use crate::audit::{Actor, Audit, Event, Unavailable};
-use crate::auth::{Auth, Caller, Issued, RevokeError, SignIn, SignInError};
+use crate::audit::Event;
+use crate::auth::{Auth, Caller, Issued, RevokeError, SignIn};
 use crate::metrics::Login;
 use crypto::Secret;
 use hyper::{Response, StatusCode};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use smol_str::SmolStr;
 use std::net::IpAddr;
 
@@ -35,21 +35,24 @@ const PROMPTS: &str = concat!(
     r#"{"id":"password","type":"password","label":"user.password"}]}"#
 );
 
-/// What the stock editor shows where there are providers: one button that leads to the sign-in page, relative to the editor. It
+/// What the stock editor shows where there are providers or passkeys: one button that leads to the sign-in page, relative to the editor. It
 /// would lead from each of several buttons to where the last one does.
-const STRATEGY: &str = concat!(
-    r#"{"type":"strategy","prompts":["#,
-    r#"{"type":"button","label":"Sign in","url":"gateway/sign-in?editor=true"}]}"#
-);
+const BUTTON: &str = r#"{"type":"button","label":"Sign in","url":"gateway/sign-in?editor=true"}"#;
 
 /// `GET /auth/login`: the sign-in prompts; `{}` where no sign-in is required. Programs have no page to be led to: they always get
 /// those for a password.
 pub(super) fn login(ctx: &RequestContext<'_>) -> Response<Body> {
-    let body = match &ctx.gateway.auth {
-        None => "{}",
-        Some(auth) if auth.has_providers() && origin::is_of_browser(&ctx.head.headers) => STRATEGY,
-        Some(_) => PROMPTS,
+    let Some(auth) = &ctx.gateway.auth else {
+        return response::json(StatusCode::OK, "{}");
     };
+    let (providers, passkeys) = (auth.has_providers(), auth.has_passkeys());
+    if !(providers || passkeys) || !origin::is_of_browser(&ctx.head.headers) {
+        return response::json(StatusCode::OK, PROMPTS);
+    }
+    // The console reads which of them there are.
+    let body = format!(
+        r#"{{"type":"strategy","providers":{providers},"passkeys":{passkeys},"prompts":[{BUTTON}]}}"#
+    );
     response::json(StatusCode::OK, body)
 }
 
@@ -67,108 +70,8 @@ pub(super) async fn token(ctx: &mut RequestContext<'_>) -> Result<Response<Body>
             ctx.audit(Event::LoginInvalid, ctx.actor(), json!({}));
         })?;
     let here = ctx.backend.rules.load().permissions(&asked.user).cloned();
-    let issued = establish(ctx, auth, SignIn { here, ..asked }).await?;
+    let issued = establish::by_password(ctx, auth, SignIn { here, ..asked }).await?;
     Ok(granted(&issued))
-}
-
-/// Signs in: the throttle, the password, the audit record, and the metrics.
-pub(super) async fn establish(
-    ctx: &RequestContext<'_>,
-    auth: Auth,
-    asked: SignIn,
-) -> Result<Issued, Error> {
-    let gateway = ctx.gateway;
-    let asked = SignIn {
-        agent: user_agent(&ctx.head.headers),
-        ..asked
-    };
-    let user = asked.user.clone();
-    let actor = Actor {
-        user: auth.label(&user),
-        by: "password".to_owned(),
-        ..ctx.actor()
-    };
-    let mut facts = json!({ "client": asked.client });
-    if let Some(upstream) = ctx.upstream() {
-        facts["upstream"] = upstream.into();
-    }
-    let mut record = SignInRecord {
-        audit: gateway.audit.clone(),
-        actor,
-        now: ctx.now,
-        facts,
-    };
-    let task = async move {
-        let result = auth.sign_in(asked, record.now).await;
-        if let Ok(issued) = &result {
-            // Users may have been read again meanwhile.
-            record.actor.user = user;
-            if issued.ended > 0 {
-                record.facts["ended"] = issued.ended.into();
-            }
-        }
-        let kept = record.write(&result).await;
-        if let (Ok(issued), Err(_)) = (&result, &kept) {
-            // The token is not handed out, so no client can revoke it.
-            let ended = auth.withdraw(issued).await;
-            ended.unwrap_or_else(|error| tracing::warn!(%error, "a session could not be ended"));
-        }
-        (result, kept)
-    };
-    let (result, kept) = ctx.control(task).await?;
-    if let Some(counted) = outcome(&result).0 {
-        gateway.metrics.login(counted);
-    }
-    if let Some(auth) = &gateway.auth {
-        gateway.metrics.sessions(auth.active());
-        gateway.metrics.lockouts(auth.lockouts());
-        gateway.metrics.guessing(auth.guessing());
-    }
-    let issued = result.map_err(Error::SignIn)?;
-    kept.map_err(Error::SignInUnrecorded)?;
-    Ok(issued)
-}
-
-/// The audit record of a sign-in.
-struct SignInRecord {
-    audit: Audit,
-    actor: Actor,
-    now: u64,
-    facts: Json,
-}
-
-impl SignInRecord {
-    /// Records how the sign-in ended. One that succeeded is written before its token is handed out; a refusal may be
-    /// counted instead of written, and its response waits for neither.
-    async fn write(self, result: &Result<Issued, SignInError>) -> Result<(), Unavailable> {
-        let Self {
-            audit,
-            actor,
-            now,
-            facts,
-        } = self;
-        let (_, event) = outcome(result);
-        let Err(error) = result else {
-            return audit.written(event, &actor, now, facts).await;
-        };
-        let mut facts = facts;
-        if let SignInError::BadCredentials { outside: true, .. } = error {
-            facts["reason"] = "network".into();
-        }
-        audit.record(event, &actor, now, facts.clone());
-        if let SignInError::BadCredentials {
-            locked, guessed, ..
-        } = error
-        {
-            if *locked {
-                audit.record(Event::Lockout, &actor, now, facts.clone());
-            }
-            if *guessed {
-                audit.record(Event::Guessing, &actor, now, facts);
-            }
-        }
-        Ok(())
-    }
 }
 
 /// `POST /auth/revoke`: a token ends.
@@ -285,26 +188,13 @@ fn missing(name: &str) -> Error {
 }
 
 /// RFC 6749 §5.1.
-fn granted(issued: &Issued) -> Response<Body> {
+pub(super) fn granted(issued: &Issued) -> Response<Body> {
     let body = json!({
         "access_token": issued.token.reveal(),
         "expires_in": issued.expires_in.as_secs(),
         "token_type": "Bearer",
     });
     response::uncached(response::json(StatusCode::OK, body.to_string()))
-}
-
-/// The outcome of a sign-in, for metrics and audit; a failing store is not the client's fault.
-fn outcome(result: &Result<Issued, SignInError>) -> (Option<Login>, Event) {
-    match result {
-        Ok(_) => (Some(Login::Success), Event::Login),
-        Err(SignInError::BadCredentials { .. }) => {
-            (Some(Login::BadCredentials), Event::LoginCredentials)
-        }
-        Err(SignInError::InvalidScope) => (Some(Login::InvalidScope), Event::LoginScope),
-        Err(SignInError::Throttled { .. }) => (Some(Login::Throttled), Event::LoginThrottled),
-        Err(SignInError::Store(_)) => (None, Event::LoginStore),
-    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! found by [`super::identify`].
 
 use super::access_error::AccessError;
-use super::auth;
 use super::error::Error;
+use super::establish;
 use super::request_context::RequestContext;
 use crate::auth::{BASIC, SignIn, SignInError};
 use base64::Engine as _;
@@ -33,7 +33,7 @@ pub(super) async fn sign_in(ctx: &RequestContext<'_>) -> Result<(), Error> {
         agent: String::new(),
         address: ctx.peer.address.ip(),
     };
-    match auth::establish(ctx, auth.clone(), asked).await {
+    match establish::by_password(ctx, auth.clone(), asked).await {
         Ok(_) => Ok(()),
         Err(Error::SignIn(SignInError::BadCredentials { .. })) => {
             Err(AccessError::BasicNeeded.into())

@@ -59,6 +59,8 @@ pub(super) async fn act(
         Target::Unassigned
         | Target::Proposals(_)
         | Target::Sessions(_)
+        | Target::Passkeys(_)
+        | Target::StepUp(_)
         | Target::SignInPage(_)
         | Target::Provider(_)
         | Target::ConsolePage

@@ -23,6 +23,7 @@ mod dialect;
 #[cfg(feature = "engine")]
 mod endpoint;
 mod error;
+mod establish;
 mod file_body;
 mod flow_diff;
 #[cfg(feature = "engine")]
@@ -53,6 +54,7 @@ mod origin;
 #[cfg(feature = "engine")]
 mod packages;
 mod page_session;
+mod passkeys;
 mod path;
 mod pieces;
 mod proposals;
@@ -73,6 +75,7 @@ mod sessions;
 mod settings;
 mod sign_in_html;
 mod sign_in_page;
+mod step_up;
 mod tunnel;
 mod upgrade;
 mod user_agent;
@@ -223,6 +226,8 @@ async fn proceed(
     match target {
         Target::Proposals(action) => return Box::pin(proposals::act(ctx, path, action)).await,
         Target::Sessions(action) => return Box::pin(sessions::act(ctx, path, action)).await,
+        Target::Passkeys(action) => return Box::pin(passkeys::act(ctx, path, action)).await,
+        Target::StepUp(action) => return Box::pin(step_up::act(ctx, action)).await,
         Target::SignInPage(action) => return Box::pin(sign_in_page::act(ctx, action)).await,
         Target::Provider(action) => {
             return Box::pin(provider_sign_in::act(ctx, path, action)).await;
@@ -313,6 +318,8 @@ async fn act(
         | Target::Unassigned
         | Target::Proposals(_)
         | Target::Sessions(_)
+        | Target::Passkeys(_)
+        | Target::StepUp(_)
         | Target::SignInPage(_)
         | Target::Provider(_)
         | Target::ConsolePage

@@ -23,6 +23,9 @@ const NAME: &str = "__Host-flowgate";
 /// The name of the cookie of a sign-in with a provider that has begun.
 const PENDING: &str = "__Host-flowgate-sign-in";
 
+/// The name of the cookie of a challenge for a passkey.
+const CHALLENGE: &str = "__Host-flowgate-passkey";
+
 /// W3C Fetch Metadata §2.
 static SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 static SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -43,6 +46,11 @@ pub(super) fn pending_cookie(headers: &HeaderMap) -> Option<&str> {
     named(headers, PENDING)
 }
 
+/// The cookie of the challenge for a passkey that the browser has asked for.
+pub(super) fn challenge_cookie(headers: &HeaderMap) -> Option<&str> {
+    named(headers, CHALLENGE)
+}
+
 fn named<'h>(headers: &'h HeaderMap, wanted: &str) -> Option<&'h str> {
     let fields = headers.get_all(COOKIE).iter();
     let members = fields.flat_map(|field| field.to_str().unwrap_or_default().split(';'));
@@ -54,7 +62,7 @@ fn named<'h>(headers: &'h HeaderMap, wanted: &str) -> Option<&'h str> {
 /// Whether a member of `Cookie` is the gateway's: no flow and no upstream may see it.
 pub(super) fn is_own(member: &[u8]) -> bool {
     let member = member.trim_ascii();
-    [NAME, PENDING].iter().any(|name| {
+    [NAME, PENDING, CHALLENGE].iter().any(|name| {
         let rest = member.strip_prefix(name.as_bytes());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"="))
     })
@@ -89,17 +97,23 @@ fn sets_own(cookie: &[u8]) -> bool {
 
 /// `Set-Cookie` for a token; an empty one ends the cookie.
 pub(super) fn set_cookie(token: &str, lifetime: Duration) -> Option<HeaderValue> {
-    set(NAME, token, lifetime)
+    set(NAME, token, ("Lax", lifetime))
 }
 
 /// The same for a sign-in with a provider that has begun. `Lax`: the provider's page leads back here.
 pub(super) fn set_pending(sealed: &str, lifetime: Duration) -> Option<HeaderValue> {
-    set(PENDING, sealed, lifetime)
+    set(PENDING, sealed, ("Lax", lifetime))
 }
 
-fn set(name: &str, value: &str, lifetime: Duration) -> Option<HeaderValue> {
+/// The same for a challenge for a passkey, which pages of this origin only answer.
+pub(super) fn set_challenge(sealed: &str, lifetime: Duration) -> Option<HeaderValue> {
+    set(CHALLENGE, sealed, ("Strict", lifetime))
+}
+
+fn set(name: &str, value: &str, (same_site, lifetime): (&str, Duration)) -> Option<HeaderValue> {
     let age = lifetime.as_secs();
-    let text = format!("{name}={value}; Path=/; Max-Age={age}; Secure; HttpOnly; SameSite=Lax");
+    let text =
+        format!("{name}={value}; Path=/; Max-Age={age}; Secure; HttpOnly; SameSite={same_site}");
     let mut value = HeaderValue::try_from(text).ok()?;
     value.set_sensitive(true);
     Some(value)
@@ -182,6 +196,14 @@ fn location(ctx: &RequestContext<'_>) -> String {
 /// The path of the sign-in page of a runtime.
 pub(super) fn sign_in(mount: &Mount) -> String {
     format!("{}{}/gateway/sign-in", mount.path, mount.admin_root)
+}
+
+/// The path of the script that the sign-in page has for passkeys.
+pub(super) fn passkey_script(mount: &Mount) -> String {
+    format!(
+        "{}{}/gateway/passkeys/sign-in.js",
+        mount.path, mount.admin_root
+    )
 }
 
 /// The path that ends the session of a page.

@@ -30,7 +30,7 @@ pub(super) fn refusal(ctx: &RequestContext<'_>, error: deployment::Error) -> Err
 
 /// The error of a change in the form that the stock editor shows, if it is the client.
 pub(super) fn for_editor(ctx: &RequestContext<'_>, error: Error) -> Error {
-    if ctx.class == RouteClass::Flows && is_editor(ctx) {
+    if ctx.class == RouteClass::Flows && is_editor(ctx) && !is_of_gateway(ctx) {
         Error::ForEditor(Box::new(error))
     } else {
         error
@@ -40,6 +40,16 @@ pub(super) fn for_editor(ctx: &RequestContext<'_>, error: Error) -> Error {
 /// The path of a proposal, for clients.
 pub(super) fn url(path: &Path<'_>, number: u64) -> String {
     path.endpoint(&format!("/gateway/proposals/{number}"))
+}
+
+/// Whether the request is for a path of the gateway itself, which the stock editor never asks for. The console, whose client id is
+/// that of the editor, reads errors as JSON.
+fn is_of_gateway(ctx: &RequestContext<'_>) -> bool {
+    Path::parse(ctx.head.uri.path()).is_ok_and(|mut path| {
+        path.enter(&ctx.backend.mount);
+        let segments = path.segments();
+        segments.is_some_and(|segments| segments.as_slice().first() == Some(&"gateway"))
+    })
 }
 
 fn is_editor(ctx: &RequestContext<'_>) -> bool {

@@ -22,6 +22,8 @@ pub(super) enum Page<'a> {
         error: Option<&'a str>,
         /// The paths and names of the providers.
         providers: &'a [(String, String)],
+        /// The path of the script for passkeys; `None`: there are none.
+        passkeys: Option<&'a str>,
     },
     /// A program has signed in: hands it its token.
     App {
@@ -52,25 +54,39 @@ pub(super) enum Page<'a> {
     Insecure,
 }
 
-/// Loads nothing, runs no script but that of its own text, is in no frame, and sends its form to this origin only.
-pub(super) static POLICY: LazyLock<String> = LazyLock::new(|| {
+/// The page's content security policy: loads nothing, runs no script but that of its own text, is in no frame, and sends its form
+/// to this origin only. With passkeys it also runs a file of this origin, which asks this origin for challenges.
+pub(super) fn policy(page: &Page<'_>) -> &'static str {
+    static PLAIN: LazyLock<String> = LazyLock::new(|| policy_with("", ""));
+    static PASSKEYS: LazyLock<String> =
+        LazyLock::new(|| policy_with(" 'self'", " connect-src 'self';"));
+    match page {
+        Page::Form {
+            passkeys: Some(_), ..
+        } => &PASSKEYS,
+        _ => &PLAIN,
+    }
+}
+
+fn policy_with(script: &str, connect: &str) -> String {
     let hash = |start: &str, end: &str| {
         let text = TEMPLATE.split_once(start).map_or("", |(_, rest)| rest);
         let text = text.split_once(end).map_or("", |(text, _)| text);
         STANDARD.encode(sha256(text.as_bytes()))
     };
     format!(
-        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'{script};{connect} form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
         hash("<style>", "</style>"),
         hash("<script>", "</script>")
     )
-});
+}
 
 /// The parts of the template that depend on the page.
-const PARTS: [&str; 7] = [
+const PARTS: [&str; 8] = [
     "error",
     "forbidden",
     "form",
+    "passkeys",
     "signed in",
     "app",
     "signed out",
@@ -106,15 +122,18 @@ fn parts<'a>(page: &Page<'a>) -> (Vec<&'static str>, Vec<(&'static str, &'a str)
             back,
             app,
             error,
+            passkeys,
             ..
         } => {
             let mut shown = vec!["form"];
             shown.extend(error.map(|_| "error"));
+            shown.extend(passkeys.map(|_| "passkeys"));
             let values = vec![
                 ("sign_in", *sign_in),
                 ("return", *back),
                 ("app", app),
                 ("error", error.unwrap_or_default()),
+                ("script", passkeys.unwrap_or_default()),
             ];
             (shown, values)
         }
@@ -195,6 +214,7 @@ mod tests {
             app: "",
             error: Some("<b>"),
             providers: &[("./sign-in/a?return=\"".into(), "<i>{{user}}".into())],
+            passkeys: None,
         });
         assert!(page.contains("value=\"/a?&quot;&gt;&lt;script&gt;{{user}}\""));
         assert!(page.contains("&lt;b&gt;") && !page.contains("<script>"));

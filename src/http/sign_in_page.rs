@@ -1,7 +1,7 @@
 //! The page on which browsers sign in for routes with `sign_in = "page"`, and the editor where there are providers:
 //! `/gateway/sign-in` and `/gateway/sign-out`.
 //!
-//! It needs no JavaScript. A sign-in of another site's page is refused (login CSRF), each sign-in has a new session, and the
+//! It needs no JavaScript; a script adds a button for passkeys. A sign-in of another site's page is refused (login CSRF), each sign-in has a new session, and the
 //! sign-in leads back to a path of this host only.
 
 use super::error::Error;
@@ -11,7 +11,7 @@ use super::response;
 use super::response_body::Body;
 use super::route::PageAction;
 use super::sign_in_html::Page;
-use super::{auth, form, origin};
+use super::{auth, establish, form, origin, passkeys};
 use crate::audit::{Actor, Event};
 use crate::auth::{Auth, Caller, EDITOR, Issued, PAGE, SignIn, SignInApp, SignInError};
 use crypto::Secret;
@@ -143,12 +143,15 @@ pub(super) fn form_page(
             (here(ctx, &path), provider.label)
         })
         .collect();
+    let has_passkeys = ctx.gateway.auth.as_ref().is_some_and(Auth::has_passkeys);
+    let script = has_passkeys.then(|| here(ctx, &page_session::passkey_script(&ctx.backend.mount)));
     let page = Page::Form {
         sign_in: &here(ctx, &sign_in),
         back: returned(&target.back).unwrap_or_default(),
         app: name(target.app).unwrap_or_default(),
         error,
         providers: &providers,
+        passkeys: script.as_deref(),
     };
     response::page(status, &page)
 }
@@ -175,12 +178,21 @@ async fn sign_in(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
             &Target::default(),
         ));
     }
-    let names = ["username", "password", "code", "return", "app"];
-    let [user, password, code, back, wanted] = form::fields(&ctx.head.headers, &content, names)?;
+    let names = ["username", "password", "code", "passkey", "return", "app"];
+    let fields = form::fields(&ctx.head.headers, &content, names)?;
+    let [user, password, code, passkey, back, wanted] = fields;
     let target = Target {
         back: back.unwrap_or_default(),
         app: app(wanted.as_deref()),
     };
+    let passkey = passkey.filter(|passkey| !passkey.is_empty() && auth.has_passkeys());
+    if let Some(passkey) = passkey {
+        let answer = passkeys::answer(ctx, passkey.as_bytes())?;
+        let client = client(target.app);
+        let issued = Box::pin(establish::by_passkey(ctx, auth.clone(), answer, client)).await;
+        let response = finished(ctx, auth, (issued, &target)).await;
+        return response.map(passkeys::without_challenge);
+    }
     let asked = SignIn {
         user: auth::filled(user, "username")?,
         password: Secret::new(auth::filled(password, "password")?),
@@ -191,9 +203,19 @@ async fn sign_in(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
         agent: String::new(),
         address: ctx.peer.address.ip(),
     };
-    match Box::pin(auth::establish(ctx, auth.clone(), asked)).await {
-        Ok(issued) => signed_in_response(ctx, auth, (&issued, &target)).await,
-        Err(Error::SignIn(error)) => failed(ctx, error, &target),
+    let issued = Box::pin(establish::by_password(ctx, auth.clone(), asked)).await;
+    finished(ctx, auth, (issued, &target)).await
+}
+
+/// The response to a sign-in that has succeeded or failed.
+async fn finished(
+    ctx: &RequestContext<'_>,
+    auth: Auth,
+    (issued, target): (Result<Issued, Error>, &Target),
+) -> Answer {
+    match issued {
+        Ok(issued) => signed_in_response(ctx, auth, (&issued, target)).await,
+        Err(Error::SignIn(error)) => failed(ctx, error, target),
         Err(other) => Err(other),
     }
 }
@@ -234,8 +256,8 @@ pub(super) async fn signed_in_response(
 /// The form again, with the reason; 401 would need a scheme that browsers have a prompt of their own for.
 fn failed(ctx: &RequestContext<'_>, error: SignInError, target: &Target) -> Answer {
     match &error {
-        SignInError::BadCredentials { .. } => {
-            let reason = Some("Unknown user, wrong password, or wrong or used code.");
+        SignInError::BadCredentials { .. } | SignInError::BadPasskey { .. } => {
+            let reason = Some(reason(&error));
             Ok(form_page(ctx, (StatusCode::FORBIDDEN, reason), target))
         }
         SignInError::Throttled { wait } => {
@@ -244,6 +266,13 @@ fn failed(ctx: &RequestContext<'_>, error: SignInError, target: &Target) -> Answ
             Ok(response::retry_after(page, *wait))
         }
         SignInError::InvalidScope | SignInError::Store(_) => Err(Error::SignIn(error)),
+    }
+}
+
+fn reason(error: &SignInError) -> &'static str {
+    match error {
+        SignInError::BadPasskey { .. } => "This passkey is not accepted.",
+        _ => "Unknown user, wrong password, or wrong or used code.",
     }
 }
 

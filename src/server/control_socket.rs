@@ -6,7 +6,9 @@
 
 use super::reload::Reload;
 use crate::audit::{Actor, Event, Unavailable, rfc3339};
-use crate::auth::{Auth, CreateTokenError, NewToken, SessionInfo, SessionSelector};
+use crate::auth::{
+    Auth, CreateTokenError, NewToken, PasskeyInfo, PasskeySelector, SessionInfo, SessionSelector,
+};
 use crate::config::{RATE_LIMIT, RateLimit, is_network, is_permission, is_reason};
 use crate::gateway::Gateway;
 #[cfg(feature = "engine")]
@@ -63,6 +65,18 @@ pub enum Ask {
         /// As it is listed.
         id: String,
     },
+    /// Shows passkeys: of a user, or of all.
+    ListPasskeys {
+        /// The user's name.
+        user: Option<String>,
+    },
+    /// Removes the passkeys of a user, or one.
+    RevokePasskeys {
+        /// The user's name.
+        user: Option<String>,
+        /// As it is listed.
+        id: Option<String>,
+    },
     /// Reads users, routes and certificates again.
     Reload,
     /// Refuses all deployments for a time.
@@ -95,6 +109,8 @@ pub enum Answer {
     },
     /// Sessions: those there are, or those that have ended.
     Sessions(Vec<SessionInfo>),
+    /// Passkeys: those there are, or those that were removed.
+    Passkeys(Vec<PasskeyInfo>),
     /// Nothing is deployed until then, seconds since 1970.
     Frozen {
         /// The end.
@@ -236,6 +252,8 @@ enum Error {
     NoToken(String),
     #[error("there is no such session")]
     NoSession,
+    #[error("there is no such passkey")]
+    NoPasskey,
     #[error(transparent)]
     CreateToken(#[from] CreateTokenError),
     #[error(transparent)]
@@ -268,6 +286,8 @@ impl ControlHandler<'_> {
             Ask::List => self
                 .auth()
                 .map(|auth| Answer::Sessions(auth.list(self.now))),
+            Ask::ListPasskeys { user } => self.passkeys(user).await,
+            Ask::RevokePasskeys { user, id } => self.remove_passkeys(user, id).await,
             Ask::Reload => {
                 let done = self.reload.read_again(self.by.clone()).await;
                 done.map(|()| Answer::Done).map_err(Error::from)
@@ -343,6 +363,34 @@ impl ControlHandler<'_> {
         };
         let _ = self.durable(event, facts).await;
         Ok(Answer::Sessions(ended))
+    }
+
+    async fn passkeys(&self, user: Option<String>) -> Result<Answer, Error> {
+        let passkeys = self.auth()?.passkeys(user.as_deref()).await?;
+        Ok(Answer::Passkeys(passkeys))
+    }
+
+    /// As a revocation, it does not depend on the audit log.
+    async fn remove_passkeys(
+        &self,
+        user: Option<String>,
+        id: Option<String>,
+    ) -> Result<Answer, Error> {
+        let which = match (user, id) {
+            (Some(user), None) => PasskeySelector::User(user),
+            (None, Some(id)) => PasskeySelector::Id(id),
+            _ => return Err(Error::NoPasskey),
+        };
+        let removed = self.auth()?.remove_passkeys(&which).await?;
+        let facts = match &which {
+            PasskeySelector::User(user) => json!({ "of": user, "passkeys": removed.len() }),
+            PasskeySelector::Id(id) | PasskeySelector::UsersOwn(_, id) => {
+                let removed = removed.first().ok_or(Error::NoPasskey)?;
+                json!({ "of": removed.user, "id": id, "name": removed.name })
+            }
+        };
+        let _ = self.durable(Event::PasskeyRemove, facts).await;
+        Ok(Answer::Passkeys(removed))
     }
 
     async fn freeze(&self, seconds: u64, reason: String) -> Result<Answer, Error> {

@@ -16,6 +16,7 @@ mod history;
 mod library;
 mod load;
 mod node_history;
+mod passkeys;
 mod proposals;
 mod recovery;
 mod tags;
@@ -31,6 +32,7 @@ pub use deployments::{Page, Past};
 pub use history::History;
 pub use library::{Entry, Item, LibraryPath};
 pub use node_history::{NodeChange, NodePage};
+pub use passkeys::{PasskeyAdded, PasskeyRow};
 pub use proposals::{
     Added, Decision, NewProposal, Proposal, ProposalContent, ProposalFilter, ProposalState, TooMany,
 };

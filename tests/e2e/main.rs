@@ -124,6 +124,8 @@ mod node_host;
 mod openapi;
 mod operations;
 mod parser_differentials;
+mod passkey_attacks;
+mod passkeys;
 mod per_client_limits;
 mod permission_conditions;
 mod permissions;

@@ -91,7 +91,7 @@ async fn the_editor_gets_a_token_in_no_url_and_its_rights_follow_the_groups() {
         .json();
     assert_eq!(
         of_page,
-        json!({ "type": "strategy", "prompts": [{ "type": "button", "label": "Sign in", "url": "gateway/sign-in?editor=true" }] })
+        json!({ "type": "strategy", "providers": true, "passkeys": false, "prompts": [{ "type": "button", "label": "Sign in", "url": "gateway/sign-in?editor=true" }] })
     );
     assert_eq!(
         login(&gateway).send().await.json()["type"],

@@ -408,9 +408,13 @@ pub(super) fn class(entry: &Entry) -> Class {
         Event::RevokeFail if reason() != "store" => Class::Refused,
         // The others follow a record of the deployment, which they take back.
         Event::DeployFail if REFUSALS.contains(&reason()) => Class::Refused,
-        Event::Login | Event::Revoke | Event::SecretRead | Event::CommsOpen | Event::CommsClose => {
-            Class::PerUser
-        }
+        Event::Login
+        | Event::StepUp
+        | Event::PasskeyCounter
+        | Event::Revoke
+        | Event::SecretRead
+        | Event::CommsOpen
+        | Event::CommsClose => Class::PerUser,
         Event::Write => Class::Repeatable,
         Event::RevokeFail
         | Event::DeployFail
@@ -422,6 +426,8 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::ConfigChange
         | Event::TokenCreate
         | Event::TokenRevoke
+        | Event::PasskeyRegister
+        | Event::PasskeyRemove
         | Event::SessionRevoke
         | Event::DeployBegin
         | Event::Deploy

@@ -18,6 +18,7 @@ pub use sealed::{PendingSignIn, SignInApp};
 
 use super::federated::{Federated, FederatedPermissions};
 use super::jwt::verify::Claims;
+use super::seal::Seal;
 use super::session::{Key, Session, new_token};
 use super::{Auth, Issued, SendToProvider};
 use crate::config::{self, ProviderUrl};
@@ -28,7 +29,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crypto::{Secret, constant_time_eq, random, sha256};
 use metadata::Metadata;
 use provider::{Provider, Tokens};
-use sealed::Seal;
 use smol_str::SmolStr;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -194,7 +194,8 @@ impl Auth {
             .0
             .oidc
             .seal
-            .open(cookie, now)
+            .open::<PendingSignIn>(cookie)
+            .filter(|pending| pending.lasts(now))
             .ok_or(OidcError::NotBegun)?;
         let state = returned.state.as_deref().unwrap_or_default();
         let is_state = constant_time_eq(state.as_bytes(), pending.state.as_bytes());

@@ -47,6 +47,7 @@ impl Fixture {
                 .collect(),
             anonymous: None,
             sign_in_page: false,
+            passkeys: false,
             sessions_per_user: 100,
             jwt: Vec::new(),
             oidc: Vec::new(),

@@ -213,6 +213,7 @@ pub(super) struct Auth {
     pub(super) idle: Entry,
     pub(super) sessions_per_user: Entry,
     pub(super) sign_in_page: Entry,
+    pub(super) passkeys: Entry,
     pub(super) anonymous: List,
     pub(super) step_up: List,
     pub(super) step_up_after: Entry,

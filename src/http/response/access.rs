@@ -1,6 +1,7 @@
 //! Maps refusals by identity, network and rate to responses.
 
 use super::{BEARER, Body, coded, page, retry_after, see_other, unauthorized};
+use crate::auth::{AddPasskeyError, StepUpNeeded};
 use crate::http::access_error::AccessError;
 use crate::http::sign_in_html::Page;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
@@ -19,11 +20,35 @@ pub(super) fn response(error: &AccessError) -> Response<Body> {
         AccessError::SecondFactorOld { .. } | AccessError::NoSecondFactor => {
             refuse(S::FORBIDDEN, "second_factor_required")
         }
+        AccessError::Passkey(error) => passkey(error),
+        AccessError::PasskeyHost => refuse(S::BAD_REQUEST, "passkey_host"),
         AccessError::Network => refuse(S::FORBIDDEN, "network_not_allowed"),
         AccessError::RateLimited { wait } => {
             retry_after(refuse(S::TOO_MANY_REQUESTS, "rate_limited"), *wait)
         }
     }
+}
+
+/// A passkey is not added or removed.
+fn passkey(error: &AddPasskeyError) -> Response<Body> {
+    use StatusCode as S;
+    let (status, code) = match error {
+        AddPasskeyError::NoUser => (S::FORBIDDEN, "local_user_required"),
+        AddPasskeyError::NotFresh(StepUpNeeded::Password) => {
+            (S::FORBIDDEN, "confirmation_required")
+        }
+        AddPasskeyError::NotFresh(StepUpNeeded::SecondFactor) => {
+            (S::FORBIDDEN, "second_factor_required")
+        }
+        AddPasskeyError::TooMany => (S::CONFLICT, "too_many_passkeys"),
+        AddPasskeyError::Taken => (S::CONFLICT, "passkey_taken"),
+        AddPasskeyError::Name => (S::BAD_REQUEST, "invalid_request"),
+        AddPasskeyError::Invalid(_) => (S::BAD_REQUEST, "invalid_passkey"),
+        AddPasskeyError::Broken | AddPasskeyError::Store(_) => {
+            (S::INTERNAL_SERVER_ERROR, "internal_error")
+        }
+    };
+    coded(status, code, &error.to_string())
 }
 
 /// Both schemes that the route has (RFC 9110 §11.6.1); RFC 7617 §2.1 has the charset.

@@ -313,7 +313,11 @@ fn invalid_token_header(error: &Error) -> Response<Body> {
 pub(super) fn page(status: StatusCode, page: &Page<'_>) -> Response<Body> {
     let text = sign_in_html::text(page).into();
     let response = content(status, "text/html; charset=utf-8", text);
-    let mut response = with(response, CONTENT_SECURITY_POLICY, &sign_in_html::POLICY);
+    let mut response = with(
+        response,
+        CONTENT_SECURITY_POLICY,
+        sign_in_html::policy(page),
+    );
     set(&mut response, REFERRER_POLICY, "same-origin");
     uncached(response)
 }

@@ -18,7 +18,7 @@ pub(super) fn sign_in(error: &SignInError) -> Response<Body> {
             let response = described(S::TOO_MANY_REQUESTS, "temporarily_unavailable", refused);
             retry_after(response, *wait)
         }
-        SignInError::BadCredentials { .. } => described(
+        SignInError::BadCredentials { .. } | SignInError::BadPasskey { .. } => described(
             S::BAD_REQUEST,
             "invalid_grant",
             "unknown user or wrong password",

@@ -18,7 +18,9 @@ mod table;
 pub(super) use admin::{Admin, Editor, ProposalAction};
 pub(super) use history::History;
 pub(super) use recorded::Recorded;
-pub(super) use sessions::{AuditAction, PageAction, ProviderAction, SessionAction};
+pub(super) use sessions::{
+    AuditAction, PageAction, PasskeyAction, ProviderAction, SessionAction, StepUpAction,
+};
 pub(super) use some_flows::{Access, access};
 
 use super::path::Path;
@@ -62,6 +64,10 @@ pub(super) enum Target {
     Proposals(ProposalAction),
     /// `/gateway/sessions…`
     Sessions(SessionAction),
+    /// `/gateway/passkeys…`
+    Passkeys(PasskeyAction),
+    /// `/gateway/step-up…`
+    StepUp(StepUpAction),
     /// `/gateway/sign-in`, `/gateway/sign-out`
     SignInPage(PageAction),
     /// `/gateway/sign-in/:provider` and below

@@ -50,6 +50,8 @@ impl Route<'_> {
             | Target::Comms => Recorded::Own,
             Target::Proposals(_)
             | Target::Sessions(_)
+            | Target::Passkeys(_)
+            | Target::StepUp(_)
             | Target::SignInPage(_)
             | Target::Provider(_)
                 if write == Recorded::Write =>
@@ -67,6 +69,8 @@ impl Route<'_> {
             | Target::Flow
             | Target::Proposals(_)
             | Target::Sessions(_)
+            | Target::Passkeys(_)
+            | Target::StepUp(_)
             | Target::SignInPage(_)
             | Target::Provider(_)
             | Target::ConsolePage

@@ -1,4 +1,4 @@
-//! The requests about sessions, the sign-in page and the audit log, named for the table of endpoints.
+//! The requests about sessions, passkeys, the sign-in page and the audit log, named for the table of endpoints.
 
 /// A request about sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,36 @@ pub(in crate::http) enum PageAction {
     SignIn,
     /// `POST /gateway/sign-out`
     SignOut,
+}
+
+/// A request about passkeys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum PasskeyAction {
+    /// `GET /gateway/passkeys`
+    List,
+    /// `POST /gateway/passkeys`
+    Register,
+    /// `GET /gateway/passkeys/options`
+    RegistrationOptions,
+    /// `GET /gateway/passkeys/sign-in`
+    SignInOptions,
+    /// `POST /gateway/passkeys/sign-in`
+    SignIn,
+    /// `GET /gateway/passkeys/sign-in.js`
+    Script,
+    /// `DELETE /gateway/passkeys/:id`
+    Remove,
+}
+
+/// A password or a second factor that the user of a session gives again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum StepUpAction {
+    /// `POST /gateway/step-up`
+    Password,
+    /// `GET /gateway/step-up/passkey`
+    PasskeyOptions,
+    /// `POST /gateway/step-up/passkey`
+    Passkey,
 }
 
 /// A request of a sign-in with a provider.

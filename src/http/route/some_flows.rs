@@ -40,6 +40,8 @@ pub(in crate::http) fn access(target: Target, path: &Path<'_>) -> Access {
         | Target::Endpoint
         | Target::Openapi
         | Target::Sessions(_)
+        | Target::Passkeys(_)
+        | Target::StepUp(_)
         | Target::SignInPage(_)
         | Target::Provider(_)
         | Target::ConsolePage

@@ -12,8 +12,8 @@ use super::offers::{
 };
 use super::pattern::fits;
 use super::{
-    Admin, AuditAction, History, Offer, PageAction, ProposalAction, ProviderAction, SessionAction,
-    Target,
+    Admin, AuditAction, History, Offer, PageAction, PasskeyAction, ProposalAction, ProviderAction,
+    SessionAction, StepUpAction, Target,
 };
 use crate::metrics::RouteClass;
 
@@ -220,6 +220,36 @@ pub(super) const TABLE: &[Entry] = &[
         &["gateway", "openapi.json"],
         &[(Get, Target::Openapi, Anyone)],
     ),
+    auth(
+        &["gateway", "passkeys"],
+        &[
+            (Get, Target::Passkeys(PasskeyAction::List), Anyone),
+            (Post, Target::Passkeys(PasskeyAction::Register), Anyone),
+        ],
+    ),
+    auth(
+        &["gateway", "passkeys", "options"],
+        &[(
+            Get,
+            Target::Passkeys(PasskeyAction::RegistrationOptions),
+            Anyone,
+        )],
+    ),
+    auth(
+        &["gateway", "passkeys", "sign-in"],
+        &[
+            (Get, Target::Passkeys(PasskeyAction::SignInOptions), Nothing),
+            (Post, Target::Passkeys(PasskeyAction::SignIn), Nothing),
+        ],
+    ),
+    auth(
+        &["gateway", "passkeys", "sign-in.js"],
+        &[(Get, Target::Passkeys(PasskeyAction::Script), Nothing)],
+    ),
+    auth(
+        &["gateway", "passkeys", "*"],
+        &[(Delete, Target::Passkeys(PasskeyAction::Remove), Anyone)],
+    ),
     admin(
         &["gateway", "profile"],
         &[reads(Admin::Profile, "diagnostics.read")],
@@ -301,6 +331,17 @@ pub(super) const TABLE: &[Entry] = &[
     auth(
         &["gateway", "sign-out"],
         &[(Post, Target::SignInPage(PageAction::SignOut), Nothing)],
+    ),
+    auth(
+        &["gateway", "step-up"],
+        &[(Post, Target::StepUp(StepUpAction::Password), Anyone)],
+    ),
+    auth(
+        &["gateway", "step-up", "passkey"],
+        &[
+            (Get, Target::StepUp(StepUpAction::PasskeyOptions), Anyone),
+            (Post, Target::StepUp(StepUpAction::Passkey), Anyone),
+        ],
     ),
     flows(
         &["gateway", "tags"],

@@ -3,6 +3,7 @@
 mod contents;
 mod deployments;
 mod entry;
+mod passkeys;
 mod proposals;
 mod retention;
 mod sign_ins;
@@ -116,6 +117,13 @@ const MIGRATIONS: &[&str] = &["
     CREATE TABLE used_code (
         user TEXT NOT NULL, code BLOB NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (user, code)
     ) STRICT, WITHOUT ROWID;
+", "
+    CREATE TABLE passkey (
+        id BLOB PRIMARY KEY, user TEXT NOT NULL, name TEXT NOT NULL, handle BLOB NOT NULL, rp TEXT NOT NULL,
+        algorithm INTEGER NOT NULL, key BLOB NOT NULL, counter INTEGER NOT NULL, password BLOB NOT NULL,
+        created INTEGER NOT NULL, last_used INTEGER
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX passkey_user ON passkey (user);
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.

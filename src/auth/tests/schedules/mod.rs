@@ -72,6 +72,7 @@ fn users(all: &[UserSpec]) -> Users {
         users: all.iter().map(user).collect(),
         anonymous: None,
         sign_in_page: false,
+        passkeys: false,
         sessions_per_user: 3,
         jwt: Vec::new(),
         oidc: Vec::new(),

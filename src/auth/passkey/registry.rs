@@ -1,0 +1,258 @@
+//! Adds, lists and removes passkeys. Adding and removing one's own needs a fresh password, or a fresh second factor where the user
+//! has one: a session that is stolen, or a password alone, must not become a passkey.
+
+use super::base64url::{Base64Url, encode};
+use super::ceremony::{self, Expected, PasskeyError, Registration};
+use super::challenge::{Challenge, PasskeyBegun, PasskeySite, Purpose};
+use super::{creation_options, is_current, whole_users};
+use crate::auth::{Auth, Caller, Session, session_id};
+use crate::store::{self, PasskeyAdded, PasskeyRow};
+use crypto::{hex, random, sha256};
+use serde::{Deserialize, Serialize};
+
+/// Passkeys of a user. Our choice: each device of a person, and some keys in drawers.
+const PER_USER: usize = 10;
+
+/// Seconds for which a password or a second factor is fresh. Our choice: the time to find the view and the authenticator.
+const FRESH: u64 = 300;
+
+/// Characters of a passkey's name.
+const MAX_NAME: usize = 64;
+
+/// Characters of a passkey's id for people: 64 bits, so that no two of a gateway have the same. Our choice.
+const ID: usize = 16;
+
+/// A passkey as it may be shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PasskeyInfo {
+    /// Names it.
+    pub id: String,
+    /// Its user.
+    pub user: String,
+    /// The user's name for it.
+    pub name: String,
+    /// The host that it is for.
+    pub host: String,
+    /// When it was registered, seconds since 1970.
+    pub created: u64,
+    /// Its last use, seconds since 1970; `None`: it was not used.
+    pub last_used: Option<u64>,
+}
+
+/// A selection of passkeys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PasskeySelector {
+    /// All of a user.
+    User(String),
+    /// The one with this id.
+    Id(String),
+    /// The one of this user with this id.
+    UsersOwn(String, String),
+}
+
+/// What a user must give again before passkeys are changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StepUpNeeded {
+    /// The password.
+    #[error("your password")]
+    Password,
+    /// A second factor, because the user has one.
+    #[error("a second factor")]
+    SecondFactor,
+}
+
+/// Why a passkey is not added or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum AddPasskeyError {
+    /// The caller is no local user, or may use a part of the user's permissions only.
+    #[error("passkeys are of local users who have signed in without a scope")]
+    NoUser,
+    /// The user has to show first who it is.
+    #[error("this needs {0} of the last {minutes} min: give it again", minutes = FRESH / 60)]
+    NotFresh(StepUpNeeded),
+    /// The user has as many as may be.
+    #[error("a user has at most {PER_USER} passkeys: remove one first")]
+    TooMany,
+    /// There is one of this id.
+    #[error("this passkey is registered already")]
+    Taken,
+    /// The name is not one.
+    #[error("a passkey's name has 1 to {MAX_NAME} characters, and no control characters")]
+    Name,
+    /// It is not what was asked for.
+    #[error("the passkey is not accepted: {0}")]
+    Invalid(#[from] PasskeyError),
+    /// The library has refused.
+    #[error("the challenge cannot be sealed")]
+    Broken,
+    /// It could not be made durable.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+impl Auth {
+    /// Begins the registration of a passkey for the user of a session.
+    pub async fn begin_passkey_registration(
+        &self,
+        caller: &Caller,
+        site: &PasskeySite,
+        now: u64,
+    ) -> Result<PasskeyBegun, AddPasskeyError> {
+        let (session, rows) = self.fresh(caller, now).await?;
+        let handle = rows.first().map(|row| row.handle.clone());
+        let handle = handle.unwrap_or_else(|| random::<32>().to_vec());
+        let here: Vec<_> = rows.iter().filter(|row| row.rp == site.rp).collect();
+        let mut challenge = Challenge::new(Purpose::Registration, site, now);
+        challenge.session = session_id(session);
+        challenge.handle = encode(&handle);
+        let options = creation_options(&challenge, &caller.user, &here);
+        let begun = self.0.challenges.begin(&challenge, options);
+        begun.ok_or(AddPasskeyError::Broken)
+    }
+
+    /// Adds the passkey that was made, under a name, durable when this returns.
+    pub async fn register_passkey(
+        &self,
+        caller: &Caller,
+        (cookie, site): (&str, &PasskeySite),
+        (name, made): (String, Registration),
+        now: u64,
+    ) -> Result<PasskeyInfo, AddPasskeyError> {
+        let (session, _) = self.fresh(caller, now).await?;
+        let length = name.chars().count();
+        if !(1..=MAX_NAME).contains(&length) || name.chars().any(char::is_control) {
+            return Err(AddPasskeyError::Name);
+        }
+        let from = (cookie, session_id(session));
+        let from = (from.0, from.1.as_str());
+        let challenges = &self.0.challenges;
+        let challenge = challenges.take(from, (Purpose::Registration, site), now)?;
+        let checked = check(&made, &challenge);
+        let (counter, handle) = checked.inspect_err(|_| challenges.release(&challenge))?;
+        let row = PasskeyRow {
+            id: made.raw_id.0,
+            user: caller.user.to_string(),
+            name,
+            handle,
+            rp: site.rp.clone(),
+            algorithm: made.response.public_key_algorithm,
+            key: made.response.public_key.0,
+            counter,
+            // A session of a local user has one.
+            password: session.password.ok_or(AddPasskeyError::NoUser)?,
+            created: now,
+            last_used: None,
+        };
+        let info = info(&row);
+        match self.0.store.add_passkey(row, PER_USER).await? {
+            PasskeyAdded::Added => Ok(info),
+            PasskeyAdded::TooMany => Err(AddPasskeyError::TooMany),
+            PasskeyAdded::Taken => Err(AddPasskeyError::Taken),
+        }
+    }
+
+    /// Whether the user of a session may change passkeys now.
+    pub async fn may_change_passkeys(
+        &self,
+        caller: &Caller,
+        now: u64,
+    ) -> Result<(), AddPasskeyError> {
+        self.fresh(caller, now).await.map(drop)
+    }
+
+    /// The passkeys that count, oldest first: of a user, or of all.
+    pub async fn passkeys(&self, user: Option<&str>) -> Result<Vec<PasskeyInfo>, store::Error> {
+        let rows = self.current(user).await?;
+        Ok(rows.iter().map(info).collect())
+    }
+
+    /// Removes passkeys; returns those that were there. Sessions that began with them go on.
+    pub async fn remove_passkeys(
+        &self,
+        which: &PasskeySelector,
+    ) -> Result<Vec<PasskeyInfo>, store::Error> {
+        let user = match which {
+            PasskeySelector::User(user) | PasskeySelector::UsersOwn(user, _) => Some(user.as_str()),
+            PasskeySelector::Id(_) => None,
+        };
+        let rows = self.current(user).await?.into_iter();
+        let wanted = rows.map(|row| (info(&row), row.id));
+        let wanted = wanted.filter(|(info, _)| match which {
+            PasskeySelector::User(_) => true,
+            PasskeySelector::Id(id) | PasskeySelector::UsersOwn(_, id) => info.id == *id,
+        });
+        let (removed, ids) = wanted.unzip();
+        self.0.store.remove_passkeys(ids).await?;
+        Ok(removed)
+    }
+
+    pub(super) async fn passkeys_of(&self, user: &str) -> Result<Vec<PasskeyRow>, store::Error> {
+        self.current(Some(user)).await
+    }
+
+    async fn current(&self, user: Option<&str>) -> Result<Vec<PasskeyRow>, store::Error> {
+        let mut rows = self.0.store.passkeys(user.map(str::to_owned)).await?;
+        let users = self.0.registry.users();
+        rows.retain(|row| is_current(row, &users));
+        Ok(rows)
+    }
+
+    /// The caller's session and passkeys, if what was given last is fresh: with a second factor that, else the password.
+    async fn fresh<'c>(
+        &self,
+        caller: &'c Caller,
+        now: u64,
+    ) -> Result<(&'c Session, Vec<PasskeyRow>), AddPasskeyError> {
+        let session = whole_users(caller).ok_or(AddPasskeyError::NoUser)?;
+        let rows = self.passkeys_of(&caller.user).await?;
+        let users = self.0.registry.users();
+        let has_codes = users
+            .find(&caller.user)
+            .is_some_and(|user| user.totp.is_some());
+        let (given, needed) = if has_codes || !rows.is_empty() {
+            let at_sign_in = has_codes.then_some(session.created);
+            let given = session.factor().max(at_sign_in).unwrap_or(0);
+            (given, StepUpNeeded::SecondFactor)
+        } else {
+            (session.confirmed(), StepUpNeeded::Password)
+        };
+        if now.saturating_sub(given) >= FRESH {
+            return Err(AddPasskeyError::NotFresh(needed));
+        }
+        Ok((session, rows))
+    }
+}
+
+/// The counter and the user handle of a passkey that was made (§7.1).
+fn check(made: &Registration, challenge: &Challenge) -> Result<(u32, Vec<u8>), PasskeyError> {
+    let expected = Expected {
+        kind: "webauthn.create",
+        challenge: &challenge.random,
+        origin: &challenge.site.origin,
+        rp: &challenge.site.rp,
+        verified: false,
+    };
+    ceremony::client_data(&made.response.client_data.0, &expected)?;
+    let data = ceremony::authenticator_data(&made.response.authenticator_data.0, &expected)?;
+    if data.credential != Some(made.raw_id.0.as_slice()) {
+        return Err(PasskeyError::Malformed);
+    }
+    let algorithm = made.response.public_key_algorithm;
+    ceremony::public_key(algorithm, &made.response.public_key.0)?;
+    let handle: Result<Base64Url, _> = serde_json::from_value(challenge.handle.as_str().into());
+    let Base64Url(handle) = handle.map_err(|_| PasskeyError::Challenge)?;
+    Ok((data.counter, handle))
+}
+
+fn info(row: &PasskeyRow) -> PasskeyInfo {
+    let mut id = hex(&sha256(&[b"flowgate passkey", &row.id[..]].concat()));
+    id.truncate(ID);
+    PasskeyInfo {
+        id,
+        user: row.user.clone(),
+        name: row.name.clone(),
+        host: row.rp.clone(),
+        created: row.created,
+        last_used: row.last_used,
+    }
+}
