@@ -163,6 +163,26 @@ async fn users_sign_in_with_a_second_factor_and_sign_out_everywhere() {
     play("console/sign_in.mjs", &url(&gateway, ""), nothing).await;
 }
 
+#[tokio::test]
+async fn a_user_registers_a_passkey_signs_in_and_steps_up_with_it_and_removes_it() {
+    let lines = "[auth]\npasskeys = true\nstep_up = [\"flows.write\"]\n";
+    let route = "[[route]]\npath = \"/dash\"\npermission = \"read\"\nsign_in = \"page\"\n";
+    let gateway = Gateway::with(&format!("{}{lines}{route}", users()));
+    let (client, handle) = ((*gateway).clone(), Handle::current());
+    let cues = move |cue: &str| match cue {
+        "the password alone does not deploy" => handle.block_on(async {
+            let token = token(&client, "", "admin").await;
+            let rollback = client.post("/gateway/deployments/x/rollback").token(&token);
+            let refused = rollback.json(&json!({})).send().await;
+            assert_eq!(refused.code(), "second_factor_required");
+        }),
+        other => nothing(other),
+    };
+    // Browsers have no passkeys for addresses.
+    let url = format!("https://localhost:{}/", gateway.address.port());
+    play("console/passkeys.mjs", &url, cues).await;
+}
+
 /// Plays the story about line 3.
 async fn play_history(gateway: &Client, path: &'static str) {
     lines(gateway, path).await;

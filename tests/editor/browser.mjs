@@ -6,7 +6,7 @@ import { chromium } from 'playwright-core';
 const server = await chromium.launchServer({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     // Nothing but this machine can be reached: a test is the same with and without a network.
-    args: ['--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
+    args: ['--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost'],
 });
 process.stdout.write(server.wsEndpoint() + '\n');
 process.stdin.resume();

@@ -27,8 +27,34 @@ export function url(path, query) {
     return found;
 }
 
-// Sends a request; the response, if it is a success.
-export async function send(method, path, { query, body, headers, form, timeout = TIMEOUT } = {}) {
+// Codes of refusals that a fresh password or second factor lifts.
+const STEP_UP = ['second_factor_required', 'confirmation_required'];
+
+let onStepUp = async () => false;
+
+// `action` asks the user for what a refusal needs, and resolves to whether it was given.
+export function whenStepUpNeeded(action) {
+    onStepUp = action;
+}
+
+// Sends a request; the response, if it is a success. `cookies`: with those of this origin.
+export async function send(method, path, options = {}) {
+    try {
+        return await once(method, path, options);
+    } catch (error) {
+        if (!STEP_UP.includes(error.code) || !await onStepUp(error)) throw error;
+        return once(method, path, options);
+    }
+}
+
+// What a refused sign-in says to the user.
+export function reason(problem) {
+    if (problem.status === 429) return t('sign_in.throttled', { n: problem.wait ?? 60 });
+    if (problem.code === 'invalid_grant') return t('sign_in.refused');
+    return problem.message;
+}
+
+async function once(method, path, { query, body, headers, form, cookies, timeout = TIMEOUT }) {
     const fields = new Headers(headers);
     const token = session.token();
     if (token && !form) fields.set('Authorization', `Bearer ${token}`);
@@ -40,7 +66,7 @@ export async function send(method, path, { query, body, headers, form, timeout =
             headers: fields,
             body: form ?? (body === undefined ? undefined : JSON.stringify(body)),
             cache: 'no-store',
-            credentials: 'omit',
+            credentials: cookies ? 'same-origin' : 'omit',
             redirect: 'error',
             signal: AbortSignal.timeout(timeout),
         });

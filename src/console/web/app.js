@@ -6,16 +6,18 @@ import { h, put } from './dom.js';
 import * as flows from './flows.js';
 import * as history from './history.js';
 import * as now from './now.js';
+import * as passkeys from './passkeys.js';
 import * as proposals from './proposals.js';
 import * as session from './session.js';
 import * as sessions from './sessions.js';
 import * as settings from './settings.js';
 import { frame } from './frame.js';
 import { signIn } from './sign_in.js';
+import { stepUp } from './step_up.js';
 import { t } from './text.js';
 import * as theme from './theme.js';
 
-const VIEWS = { history, flows, proposals, now, sessions, audit, settings };
+const VIEWS = { history, flows, proposals, now, passkeys, sessions, audit, settings };
 
 let leave = () => {};
 
@@ -74,15 +76,22 @@ async function ask(notice) {
     leave();
     leave = () => {};
     document.querySelectorAll('dialog').forEach((dialog) => dialog.remove());
-    const prompts = await api.read('auth/login').catch(() => ({}));
-    signIn(document.body, { notice, providers: prompts.type === 'strategy' }, () => start());
+    await ways().catch(() => ({}));
+    signIn(document.body, notice, () => start());
+}
+
+// Finds out how users sign in.
+async function ways() {
+    const prompts = await api.read('auth/login');
+    session.offer({ providers: Boolean(prompts.providers), passkeys: Boolean(prompts.passkeys) });
+    return prompts;
 }
 
 // Finds out who the user is, and shows the page.
 async function start() {
     try {
+        const prompts = await ways();
         if (!session.token()) {
-            const prompts = await api.read('auth/login');
             if (prompts.type) return ask();
             session.identify(null, ['*']);
         } else {
@@ -101,5 +110,6 @@ async function start() {
 
 theme.use();
 addEventListener('hashchange', addressChanged);
+api.whenStepUpNeeded(stepUp);
 session.whenEnded(() => ask(t('sign_in.ended')));
 start();

@@ -62,6 +62,22 @@ export function identify(name, permissions) {
     user = { name, permissions };
 }
 
+// Whether it is a user of the gateway itself, not of a provider or an issuer.
+export function isLocal() {
+    return Boolean(user?.name) && !/^(oidc|jwt|token):/.test(user.name);
+}
+
+let ways = {};
+
+// The ways to sign in beside a password: `providers`, `passkeys`.
+export function offers() {
+    return ways;
+}
+
+export function offer(those) {
+    ways = those;
+}
+
 export function current() {
     return user;
 }

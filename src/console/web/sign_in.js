@@ -1,5 +1,5 @@
-// The form to sign in: user, password, and the code of an authenticator app; or a link to the gateway's sign-in page, where the
-// providers of the company are.
+// The form to sign in: user, password, and the code of an authenticator app; or a passkey; or a link to the gateway's sign-in page,
+// where the providers of the company are.
 //
 // A code goes at the end of the password, as from the stock editor: the gateway knows which users have a second factor.
 
@@ -7,9 +7,11 @@ import * as api from './api.js';
 import { h, put } from './dom.js';
 import * as session from './session.js';
 import { t } from './text.js';
+import * as webauthn from './webauthn.js';
 
-// Shows the form in the place of everything; calls `done` after the sign-in. `providers`: whether there are some.
-export function signIn(body, { notice, providers }, done) {
+// Shows the form in the place of everything; calls `done` after the sign-in.
+export function signIn(body, notice, done) {
+    const { providers, passkeys } = session.offers();
     const error = h('p', { class: 'notice bad', role: 'alert', hidden: true });
     const user = h('input', { name: 'username', autocomplete: 'username', required: true, autocapitalize: 'none', spellcheck: 'false' });
     const password = h('input', { name: 'password', type: 'password', autocomplete: 'current-password', required: true });
@@ -24,6 +26,7 @@ export function signIn(body, { notice, providers }, done) {
         h('label', { class: 'field' }, t('sign_in.password'), password),
         h('label', { class: 'field' }, t('sign_in.code'), code, h('span', { class: 'hint', id: 'code-hint' }, t('sign_in.code_hint'))),
         button,
+        passkeys && webauthn.supported && h('button', { type: 'button', onclick: withPasskey }, t('sign_in.passkey')),
         providers && h('a', { class: 'button', href: 'sign-in?console=true' }, t('sign_in.provider')));
 
     async function submit(event) {
@@ -34,14 +37,29 @@ export function signIn(body, { notice, providers }, done) {
             await ask(user.value, password.value + code.value.trim());
             done();
         } catch (problem) {
-            error.textContent = reason(problem);
-            error.hidden = false;
+            show(problem);
             code.value = '';
             password.focus();
             password.select();
         } finally {
             button.disabled = false;
         }
+    }
+
+    async function withPasskey() {
+        error.hidden = true;
+        try {
+            const granted = await webauthn.signIn();
+            session.begin(granted.access_token, granted.expires_in);
+            done();
+        } catch (problem) {
+            show(problem);
+        }
+    }
+
+    function show(problem) {
+        error.textContent = api.reason(problem);
+        error.hidden = false;
     }
 
     put(body, h('main', { class: 'sign-in' }, form));
@@ -54,10 +72,4 @@ async function ask(username, password) {
     const headers = { 'Content-Type': 'application/x-www-form-urlencoded' };
     const granted = await (await api.send('POST', 'auth/token', { headers, form })).json();
     session.begin(granted.access_token, granted.expires_in);
-}
-
-function reason(problem) {
-    if (problem.status === 429) return t('sign_in.throttled', { n: problem.wait ?? 60 });
-    if (problem.code === 'invalid_grant') return t('sign_in.refused');
-    return problem.message;
 }
