@@ -40,7 +40,7 @@ fn whole(need: &str) -> &str {
 }
 
 /// The part of the flows that a permission is limited to.
-fn part_of<'e>(entry: &'e str, name: &str) -> Option<&'e str> {
+pub(super) fn part_of<'e>(entry: &'e str, name: &str) -> Option<&'e str> {
     entry.strip_prefix(name)?.strip_prefix(':')
 }
 
@@ -97,7 +97,8 @@ impl Permissions {
 
     /// Why the caller may not use a permission that it has, for some flows at least; `None`: it may, or does not have it.
     pub fn withheld(&self, need: &str) -> Option<WithheldReason> {
-        let reason = Withheld::find(&self.withheld, need)?;
+        let whole = Withheld::find(&self.withheld, need);
+        let reason = whole.or_else(|| Withheld::find_part(&self.withheld, need, |_| true))?;
         let has = Self::new(Arc::clone(&self.scope), Arc::clone(&self.user)).cover_some(need);
         has.then_some(reason)
     }
@@ -106,13 +107,24 @@ impl Permissions {
         Withheld::find(&self.withheld, need).is_some()
     }
 
-    /// Whether the caller may do what needs this permission.
+    /// Whether a permission is withheld for the flows that fit.
+    pub fn withholds_part(&self, need: &str, fits: impl Fn(&str) -> bool) -> bool {
+        Withheld::find_part(&self.withheld, need, fits).is_some()
+    }
+
+    /// Whether the caller may do what needs this permission; for all flows, if it can be limited to some.
     pub fn cover(&self, need: &str) -> bool {
-        self.scope_covers(need) && covers(&self.user, need) && !self.withholds(need)
+        let has = self.scope_covers(need) && covers(&self.user, need);
+        has && !self.withholds(need) && !self.withholds_part(need, |_| true)
     }
 
     /// Whether the caller has this permission for all flows, or for some whose part, after the colon, fits.
     pub fn cover_part(&self, need: &str, fits: impl Fn(&str) -> bool) -> bool {
+        self.has_part(need, &fits) && !self.withholds_part(need, fits)
+    }
+
+    /// The same, whether or not it is withheld for the flows that fit.
+    fn has_part(&self, need: &str, fits: impl Fn(&str) -> bool) -> bool {
         let any = |list: &[SmolStr]| {
             covers(list, need)
                 || list
@@ -124,7 +136,7 @@ impl Permissions {
 
     /// Whether the caller has this permission for some flow at least.
     pub fn cover_some(&self, need: &str) -> bool {
-        self.cover_part(need, |_| true)
+        self.has_part(need, |_| true)
     }
 
     /// Whether the caller reads some flows only: a permission for some is there, and none for all.
@@ -205,6 +217,8 @@ impl Serialize for Shown {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::config::Conditions;
+    use std::net::IpAddr;
 
     fn names(list: &[&str]) -> Arc<[SmolStr]> {
         list.iter().map(SmolStr::new).collect()
@@ -239,6 +253,39 @@ mod tests {
                 "{scope:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_permission_that_is_withheld_for_some_flows_is_there_for_the_others() {
+        let conditions = Conditions {
+            step_up: vec!["flows.write:Line1*".to_owned()],
+            ..Conditions::default()
+        };
+        let here = (IpAddr::from([192, 0, 2, 1]), 1000);
+        let had = |names: &[&str]| Permissions {
+            withheld: Withheld::of(&conditions, None, here),
+            ..Permissions::of(self::names(names))
+        };
+        let label = |label: &'static str| move |pattern: &str| glob(pattern, label);
+        for all in [
+            &["*"][..],
+            &["write"],
+            &["flows.write"],
+            &["flows.write:Line*"],
+        ] {
+            let had = had(all);
+            assert!(!had.cover("flows.write") && had.cover_some("flows.write"));
+            assert!(!had.cover_part("flows.write", label("Line1 a")));
+            assert!(had.cover_part("flows.write", label("Line2")));
+            assert!(had.cover("flows.write:Line2") && !had.cover("flows.write:Line1 a"));
+            assert_eq!(
+                had.withheld("flows.write"),
+                Some(WithheldReason::NoSecondFactor)
+            );
+        }
+        assert!(had(&["*"]).cover("flows.read") && had(&["*"]).cover("context.write"));
+        assert_eq!(had(&["read"]).withheld("flows.write"), None);
+        assert!(had(&["read", "flows.write:Line1 a"]).cover_some("flows.read"));
     }
 
     #[test]

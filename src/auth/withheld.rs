@@ -1,6 +1,6 @@
 //! Permissions that a caller has and may not use at the moment: from another network, or without a recent second factor.
 
-use super::permission::covers;
+use super::permission::{covers, part_of};
 use crate::config::{Conditions, Networks};
 use smol_str::SmolStr;
 use std::net::IpAddr;
@@ -28,10 +28,20 @@ pub enum WithheldReason {
 }
 
 impl Withheld {
-    /// Why a permission is withheld by one of these; `None`: it is not.
+    /// Why a permission is withheld by one of these; `None`: it is not, or for some flows only.
     pub(super) fn find(list: &[Self], need: &str) -> Option<WithheldReason> {
         let covering = |withheld: &&Self| covers(std::slice::from_ref(&withheld.name), need);
         list.iter().find(covering).map(|withheld| withheld.reason)
+    }
+
+    /// The same for the flows that fit, of a permission that can be limited to flows.
+    pub(super) fn find_part(
+        list: &[Self],
+        need: &str,
+        fits: impl Fn(&str) -> bool,
+    ) -> Option<WithheldReason> {
+        let fitting = |withheld: &&Self| part_of(&withheld.name, need).is_some_and(&fits);
+        list.iter().find(fitting).map(|withheld| withheld.reason)
     }
 
     /// Those of a caller at this address and time, who has given a second factor at the time `factor`.

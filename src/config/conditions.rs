@@ -16,7 +16,7 @@ const DAY: Duration = Duration::from_hours(24);
 /// The conditions of permissions.
 #[derive(Debug, Clone, Default)]
 pub struct Conditions {
-    /// Permissions that need a recent second factor.
+    /// Permissions that need a recent second factor; `flows.write:FLOW` for some flows.
     pub step_up: Vec<String>,
     /// How long a second factor is recent.
     pub step_up_after: Duration,
@@ -40,7 +40,7 @@ pub(super) fn conditions(
     let mut names = Vec::new();
     for entry in step_up.iter().flat_map(Spanned::get_ref) {
         let name = source.parsed(entry, route::PERMISSION, route::permission)?;
-        names.push(whole(name, entry.span())?);
+        names.push(stepped(name, entry.span())?);
     }
     let mut limited = Vec::new();
     for (name, list) in networks.map(Spanned::into_inner).unwrap_or_default() {
@@ -58,11 +58,54 @@ pub(super) fn conditions(
     })
 }
 
-/// A permission for all flows. For some of them it would be none of the conditions of a user who has it for all.
+/// A permission for all flows: a network is none of a flow.
 fn whole(name: String, span: std::ops::Range<usize>) -> Result<String, SpannedError> {
     if name.starts_with("flows.read:") || name.starts_with("flows.write:") {
         let sentence = "a condition is for a whole permission: name it without the flows";
         return Err(SpannedError::rule(span, sentence));
     }
     Ok(name)
+}
+
+/// A permission that a second factor can be asked for: also the changes of some flows. Those that flows share belong to them.
+fn stepped(name: String, span: std::ops::Range<usize>) -> Result<String, SpannedError> {
+    let sentence = match name.strip_prefix("flows.write:") {
+        Some("shared") => "name the flows: what they share with others is withheld with them",
+        Some(_) => return Ok(name),
+        None => return whole(name, span),
+    };
+    Err(SpannedError::rule(span, sentence))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use crate::config::Config;
+    use std::path::Path;
+
+    fn refusal(line: &str) -> Option<String> {
+        let text = format!("[auth]\n{line}\n");
+        let parsed = Config::parse(&text, "test.toml", Path::new(""));
+        parsed.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_second_factor_is_asked_for_changes_of_some_flows_and_a_network_for_whole_permissions() {
+        for line in [
+            "step_up = [\"flows.write:Line1*\", \"flows.approve\", \"*\"]",
+            "permission_networks = { \"flows.write\" = [\"::1\"] }",
+        ] {
+            assert_eq!(refusal(line), None);
+        }
+        for (line, sentence) in [
+            ("step_up = [\"flows.read:Line1\"]", "without the flows"),
+            ("step_up = [\"flows.write:shared\"]", "name the flows"),
+            (
+                "permission_networks = { \"flows.write:Line1\" = [\"::1\"] }",
+                "without the flows",
+            ),
+        ] {
+            assert!(refusal(line).unwrap().contains(sentence), "{line}");
+        }
+    }
 }

@@ -45,6 +45,10 @@ pub struct Oidc {
     pub scopes: Vec<String>,
     /// The claim that names the user.
     pub user_claim: Claim,
+    /// Values of `amr` or `acr` that show a second factor; empty: its users have none.
+    pub second_factor: Vec<String>,
+    /// `acr_values` to ask for.
+    pub acr_values: Vec<String>,
     /// The algorithms accepted.
     pub algorithms: Vec<Algorithm>,
     /// The largest difference between its clock and ours.
@@ -120,6 +124,8 @@ fn provider(table: Spanned<raw::Oidc>, source: &Source<'_>) -> Result<Oidc, Span
         redirect_url: redirect_url.transpose()?,
         scopes: scopes(raw.scopes, source)?,
         user_claim: user_claim.transpose()?.unwrap_or_else(Claim::subject),
+        second_factor: values(raw.second_factor, source)?,
+        acr_values: values(raw.acr_values, source)?,
         algorithms: algorithms(raw.algorithms, source)?,
         clock_skew: source.duration(raw.clock_skew, 30 * SECOND, Duration::ZERO..=300 * SECOND)?,
         refresh: source.duration(raw.refresh, 30 * SECOND, SECOND..=HOUR)?,
@@ -136,6 +142,16 @@ fn issuer(text: &str) -> Option<(String, ProviderUrl)> {
     let base = text.trim_end_matches('/');
     let metadata = ProviderUrl::parse(&format!("{base}/.well-known/openid-configuration"))?;
     Some((text.to_owned(), metadata))
+}
+
+/// Values of `amr` (RFC 8176) and `acr`; those asked for are separated by spaces (OpenID Connect Core 1.0 §3.1.2.1).
+fn values(list: raw::List, source: &Source<'_>) -> Result<Vec<String>, SpannedError> {
+    const EXPECTED: &str = "a value of amr or acr without spaces, such as \"mfa\" or \"otp\"";
+    let value = |text: &str| {
+        let is_value = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        is_value.then(|| text.to_owned())
+    };
+    Ok(source.list(list, EXPECTED, value)?.unwrap_or_default())
 }
 
 fn scopes(list: raw::List, source: &Source<'_>) -> Result<Vec<String>, SpannedError> {

@@ -35,7 +35,7 @@ pub(super) enum AccessError {
     },
     /// The second factor was given too long ago for what the caller wants.
     #[error(
-        "this needs a second factor of the last {minutes} min: sign out, and sign in again with a code of your authenticator app or with a passkey"
+        "this needs a second factor of the last {minutes} min: sign out, and sign in again with a code of your authenticator app, with a passkey, or at your provider"
     )]
     SecondFactorOld {
         /// How long it counts.
@@ -43,7 +43,7 @@ pub(super) enum AccessError {
     },
     /// What the caller wants needs a second factor, and there is none.
     #[error(
-        "this needs a second factor, and this user or token has none: sign in as a user with an authenticator app, or with a passkey"
+        "this needs a second factor, and this user or token has none: sign in as a user with an authenticator app, with a passkey, or with a second factor at your provider"
     )]
     NoSecondFactor,
     /// A passkey is not added or removed.

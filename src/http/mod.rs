@@ -20,6 +20,7 @@ mod comms;
 mod console;
 mod cors;
 mod dialect;
+mod editor_refusal;
 #[cfg(feature = "engine")]
 mod endpoint;
 mod error;

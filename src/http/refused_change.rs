@@ -1,13 +1,13 @@
 //! The error of a change that did not happen, or not yet, for the client that has asked for it.
 
+use super::editor_refusal::for_editor;
 use super::error::{Error, Waiting};
 use super::path::Path;
+use super::refused_permission::refused;
 use super::request_context::RequestContext;
+use crate::auth::{Caller, FLOWS_WRITE};
 use crate::deployment;
-use crate::metrics::RouteClass;
-
-/// The stock editor's clients (docs/reference/admin-api.md §4.2).
-const EDITORS: [&str; 2] = ["service-editor", "node-red-editor"];
+use crate::policy::{Rule, Verdict};
 
 /// The error of a deployment; that of a change that has become a proposal says where it is.
 pub(super) fn refusal(ctx: &RequestContext<'_>, error: deployment::Error) -> Error {
@@ -20,6 +20,9 @@ pub(super) fn refusal(ctx: &RequestContext<'_>, error: deployment::Error) -> Err
             let url = path.unwrap_or_default();
             Error::NeedsApproval(Waiting { number, url })
         }
+        deployment::Error::Policy(verdict) if is_withheld(ctx, &verdict) => {
+            return refused(ctx, FLOWS_WRITE);
+        }
         error @ (deployment::Error::Policy(_) | deployment::Error::Proposal(_)) => {
             Error::Deployment(error)
         }
@@ -28,31 +31,14 @@ pub(super) fn refusal(ctx: &RequestContext<'_>, error: deployment::Error) -> Err
     for_editor(ctx, error)
 }
 
-/// The error of a change in the form that the stock editor shows, if it is the client.
-pub(super) fn for_editor(ctx: &RequestContext<'_>, error: Error) -> Error {
-    if ctx.class == RouteClass::Flows && is_editor(ctx) && !is_of_gateway(ctx) {
-        Error::ForEditor(Box::new(error))
-    } else {
-        error
-    }
+/// Whether a change is refused because the right to some of its flows is withheld, as far as the caller has it.
+fn is_withheld(ctx: &RequestContext<'_>, verdict: &Verdict) -> bool {
+    let caller = ctx.caller.as_ref();
+    let withholds = |caller: &Caller| caller.permissions.withholds_part(FLOWS_WRITE, |_| true);
+    verdict.rules().any(|rule| rule == Rule::Flows) && caller.is_some_and(withholds)
 }
 
 /// The path of a proposal, for clients.
 pub(super) fn url(path: &Path<'_>, number: u64) -> String {
     path.endpoint(&format!("/gateway/proposals/{number}"))
-}
-
-/// Whether the request is for a path of the gateway itself, which the stock editor never asks for. The console, whose client id is
-/// that of the editor, reads errors as JSON.
-fn is_of_gateway(ctx: &RequestContext<'_>) -> bool {
-    Path::parse(ctx.head.uri.path()).is_ok_and(|mut path| {
-        path.enter(&ctx.backend.mount);
-        let segments = path.segments();
-        segments.is_some_and(|segments| segments.as_slice().first() == Some(&"gateway"))
-    })
-}
-
-fn is_editor(ctx: &RequestContext<'_>) -> bool {
-    let session = ctx.caller.as_ref().and_then(|caller| caller.session());
-    session.is_some_and(|session| EDITORS.contains(&session.client.as_str()))
 }

@@ -1,8 +1,8 @@
 //! The refusal of a permission: the caller does not have it, or may not use it at the moment.
 
 use super::access_error::AccessError;
+use super::editor_refusal::for_editor;
 use super::error::Error;
-use super::refused_change::for_editor;
 use super::request_context::RequestContext;
 use crate::audit::Event;
 use crate::auth::WithheldReason;

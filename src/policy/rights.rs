@@ -46,7 +46,9 @@ pub(super) fn check(
     let shared = |id: &SmolStr| {
         let held = uses.iter().any(|(held, _)| held.contains(id));
         let by_others = uses.iter().any(|(_, others)| others.contains(id));
-        before.holds_shared || (held && !by_others)
+        // While flows are withheld, so is what they share with others.
+        let withholds = || who.permissions.withholds_part(WRITE, |_| true);
+        (before.holds_shared && (!by_others || !withholds())) || (held && !by_others)
     };
     let holds = |rights: &Rights<'_>, node: &Node| match place(node, rights.flows) {
         Place::Flow(id) => rights.holds(id),

@@ -106,6 +106,14 @@ impl OidcProvider {
         let gateway = Gateway::with(&(provider.config(address, "") + DASH + lines));
         (provider, gateway)
     }
+
+    /// A gateway with these lines in the provider's table, and others.
+    pub fn gateway_with(table: &str, lines: &str) -> (Self, Gateway) {
+        let address = free_address();
+        let provider = Self::start(address);
+        let gateway = Gateway::with(&(provider.config(address, table) + lines));
+        (provider, gateway)
+    }
 }
 
 /// A browser with a session at the provider.

@@ -1,7 +1,8 @@
 // A real provider of OpenID Connect for the tests. The first argument is its URL, the second the URL of the gateway.
 //
 // It signs each browser in at once as the user whom the tests have named, in place of a person at its own form. Lines on standard
-// input change it: `user NAME`, `groups NAME GROUP…`, `logout NAME`. Each is answered with `ok`.
+// input change it: `user NAME`, `groups NAME GROUP…`, `logout NAME`, `factor VALUE SECONDS` (how
+// users sign in from then on, `amr`, and so many seconds ago). Each is answered with `ok`.
 
 import { createInterface } from 'node:readline';
 import Provider from 'oidc-provider';
@@ -9,6 +10,8 @@ import Provider from 'oidc-provider';
 const [, , url, gateway] = process.argv;
 const groups = new Map();
 let user = 'ann';
+let amr = ['pwd'];
+let ago = 0;
 
 const configuration = {
     clients: [{
@@ -21,7 +24,7 @@ const configuration = {
         grant_types: ['authorization_code', 'refresh_token'],
     }],
     cookies: { keys: ['tests'] },
-    claims: { openid: ['sub'], groups: ['groups'] },
+    claims: { openid: ['sub', 'amr'], groups: ['groups'] },
     scopes: ['openid', 'groups'],
     // The gateway is on this machine, which a provider refuses to reach otherwise.
     fetch: (address, { dispatcher, ...options }) => globalThis.fetch(address, options),
@@ -61,7 +64,7 @@ provider.use(async (ctx, next) => {
     const { client_id: clientId, scope } = details.params;
     const grant = new provider.Grant({ accountId: user, clientId });
     grant.addOIDCScope(scope);
-    const result = { login: { accountId: user }, consent: { grantId: await grant.save() } };
+    const result = { login: { accountId: user, amr, ts: Math.floor(Date.now() / 1000) - ago }, consent: { grantId: await grant.save() } };
     ctx.respond = false;
     await provider.interactionFinished(ctx.req, ctx.res, result, { mergeWithLastSubmission: false });
 });
@@ -82,6 +85,7 @@ createInterface({ input: process.stdin }).on('line', async (line) => {
     try {
         if (verb === 'user') user = name;
         if (verb === 'groups') groups.set(name, rest);
+        if (verb === 'factor') [amr, ago] = [['pwd', name], Number(rest[0])];
         if (verb === 'logout') await logout(name);
         console.log('ok');
     } catch (error) {

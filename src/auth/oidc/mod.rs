@@ -11,6 +11,7 @@ mod metadata;
 mod provider;
 mod refresh;
 mod sealed;
+mod second_factor;
 
 pub use error::OidcError;
 pub use logout::LogoutOf;
@@ -102,6 +103,8 @@ pub struct OidcUser {
     /// The session at the provider.
     session: Option<String>,
     permissions: FederatedPermissions,
+    /// When the user gave a second factor at the provider, seconds since 1970.
+    factor: Option<u64>,
     tokens: Tokens,
     key: [u8; 32],
 }
@@ -162,19 +165,19 @@ impl Auth {
         pending.begun = now;
         let challenge = URL_SAFE_NO_PAD.encode(sha256(pending.verifier.as_bytes()));
         let scopes = provider.config.scopes.join(" ");
-        let location = with_query(
-            &metadata.authorization,
-            &[
-                ("response_type", "code"),
-                ("client_id", &provider.config.client_id),
-                ("redirect_uri", &pending.redirect_uri),
-                ("scope", &scopes),
-                ("state", &pending.state),
-                ("nonce", &pending.nonce),
-                ("code_challenge", &challenge),
-                ("code_challenge_method", "S256"),
-            ],
-        );
+        let mut query = vec![
+            ("response_type", "code"),
+            ("client_id", &provider.config.client_id),
+            ("redirect_uri", &pending.redirect_uri),
+            ("scope", &scopes),
+            ("state", &pending.state),
+            ("nonce", &pending.nonce),
+            ("code_challenge", &challenge),
+            ("code_challenge_method", "S256"),
+        ];
+        let asked = second_factor::asked(&provider.config, &self.0.registry.users().conditions);
+        query.extend(asked.iter().map(|(name, value)| (*name, value.as_str())));
+        let location = with_query(&metadata.authorization, &query);
         let cookie = self.0.oidc.seal.seal(&pending);
         Ok(Begun {
             location,
@@ -260,6 +263,8 @@ impl Auth {
             return Err(OidcError::Invalid("its ID token is for another sign-in"));
         }
         let subject = subject(&verified.claims)?;
+        // Of the ID token only: the user info is of the user, not of this sign-in.
+        let factor = second_factor::given(&provider.config, &verified.claims, now);
         let claims = self
             .with_user_info((&provider, &metadata), (&tokens, verified.claims), now)
             .await?;
@@ -270,6 +275,7 @@ impl Auth {
             session: text(&claims, "sid"),
             subject,
             permissions: permissions.ok_or(OidcError::NoGrant)?,
+            factor,
             key: verified.key,
             tokens,
             provider,
@@ -305,6 +311,9 @@ impl Auth {
         let federated = Federated::new(&config.name, user.key, user.permissions);
         let networks = config.networks.as_deref();
         let session = Session::new(&row, now).federated(federated, networks, config.rate_limit);
+        if let Some(given) = user.factor {
+            session.confirm(true, given);
+        }
         let known = OidcSession {
             key: row.token,
             subject: user.subject,

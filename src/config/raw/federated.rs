@@ -48,6 +48,8 @@ pub(in crate::config) struct Oidc {
     pub(in crate::config) redirect_url: Entry,
     pub(in crate::config) scopes: List,
     pub(in crate::config) user_claim: Entry,
+    pub(in crate::config) second_factor: List,
+    pub(in crate::config) acr_values: List,
     pub(in crate::config) algorithms: List,
     pub(in crate::config) clock_skew: Entry,
     pub(in crate::config) refresh: Entry,
