@@ -37,6 +37,7 @@ mod setting;
 mod tables;
 mod tls;
 mod upstream;
+mod upstream_url;
 mod users;
 mod warnings;
 mod written;
@@ -414,7 +415,7 @@ pub struct Upstream {
     pub mount: Mount,
     /// The path of its own admin API, spelled as it does; empty for the root.
     pub root: String,
-    /// The Unix socket on which the node host listens; `None`: it is another runtime, at `host` and `port`.
+    /// The Unix socket on which it listens; `None`: it listens at `host` and `port`.
     pub socket: Option<PathBuf>,
     /// Whether it is spoken to over TLS.
     pub secure: bool,

@@ -78,15 +78,6 @@ pub(super) fn mount(
     Ok((mount, root))
 }
 
-/// The default name of an upstream: its host and port.
-pub(super) fn usual_name(host: &str, port: u16) -> String {
-    if host.contains(':') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    }
-}
-
 /// Whether this one is known by its name, and its requests are for none of the others; if not, why.
 pub(super) fn alone<'s>(
     mount: &Mount,

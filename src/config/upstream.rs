@@ -7,6 +7,7 @@ use super::mount;
 use super::policy::{over, policy};
 use super::raw::{self, Entry};
 use super::setting::{Source, Span, flag, line_of, number};
+use super::upstream_url::{URL, UpstreamUrl, host_name};
 use super::{Account, Auth, Certificate, Dialect, ServiceAccount, Upstream};
 use crypto::Secret;
 use std::path::Path;
@@ -16,9 +17,6 @@ use toml::Spanned;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
-
-const URL: &str =
-    "a URL without path, such as \"http://127.0.0.1:1880\" or \"https://flows.example.org\"";
 
 impl Upstream {
     /// An account is used where admin paths and endpoints share a root.
@@ -76,16 +74,17 @@ fn upstream(
             format!("an upstream needs a url, {URL}"),
         ));
     };
-    let (secure, host, port) = source.parsed(url, URL, address)?;
+    let url = source.parsed(url, URL, |text| UpstreamUrl::parse(text, source.base))?;
     let for_tls = [&raw.server_name, &raw.ca_file, &raw.cert, &raw.key];
-    if let Some(entry) = for_tls.into_iter().flatten().next().filter(|_| !secure) {
-        let sentence = "this is for an https:// upstream, and the url says http://";
+    let is_plain = |_: &&Spanned<toml::Value>| !url.secure;
+    if let Some(entry) = for_tls.into_iter().flatten().next().filter(is_plain) {
+        let sentence = "this is for an https:// upstream, and the url is another";
         return Err(SpannedError::rule(entry.span(), sentence));
     }
     let certificate = certificate((&raw.cert, &raw.key), source)?;
     let ca_file = raw.ca_file.as_ref().map(|entry| source.path(entry));
     let ca_file = ca_file.transpose()?;
-    let (mount, root) = mount::mount(&raw, mount::usual_name(&host, port), auth, source)?;
+    let (mount, root) = mount::mount(&raw, url.name(), auth, source)?;
     let name = |entry| {
         source.parsed(entry, "a host name", |text| {
             host_name(text).then(|| text.to_owned())
@@ -101,10 +100,10 @@ fn upstream(
         root,
         account: account(&mut raw, dialect, source)?,
         identity_headers: flag(raw.identity_headers, false)?,
-        socket: None,
-        secure,
-        host,
-        port,
+        socket: url.socket,
+        secure: url.secure,
+        host: url.host,
+        port: url.port,
         server_name: raw.server_name.as_ref().map(name).transpose()?,
         ca_file,
         certificate,
@@ -246,43 +245,6 @@ pub(super) fn certificate(
     }
 }
 
-/// Scheme, host and port. Nothing else may stand there: a path would be another root than the editor sees, and a
-/// password belongs into a file.
-fn address(url: &str) -> Option<(bool, String, u16)> {
-    let (secure, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
-        (Some(rest), _) => (false, rest),
-        (None, Some(rest)) => (true, rest),
-        (None, None) => return None,
-    };
-    let authority = rest.strip_suffix('/').unwrap_or(rest);
-    let usual = if secure { 443 } else { 80 };
-    if let Some(bracketed) = authority.strip_prefix('[') {
-        let (host, port) = bracketed.split_once(']')?;
-        host.parse::<std::net::Ipv6Addr>().ok()?;
-        let port = match port.strip_prefix(':') {
-            Some(port) => number_of(port)?,
-            None if port.is_empty() => usual,
-            None => return None,
-        };
-        return Some((secure, host.to_owned(), port));
-    }
-    let (host, port) = match authority.split_once(':') {
-        Some((host, port)) => (host, number_of(port)?),
-        None => (authority, usual),
-    };
-    host_name(host).then(|| (secure, host.to_ascii_lowercase(), port))
-}
-
-fn number_of(port: &str) -> Option<u16> {
-    let digits = port.bytes().all(|b| b.is_ascii_digit());
-    port.parse().ok().filter(|port| digits && *port > 0)
-}
-
-fn host_name(text: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
-    !text.is_empty() && text.bytes().all(plain)
-}
-
 /// Whether this can be a bearer token (RFC 6750 §2.1).
 pub fn is_token(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
@@ -294,45 +256,5 @@ fn dialect(text: &str) -> Option<Dialect> {
         "node-red" => Some(Dialect::NodeRed),
         "service" => Some(Dialect::Service),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_upstream_is_a_scheme_a_host_and_a_port() {
-        for (url, secure, host, port) in [
-            ("http://127.0.0.1:1880", false, "127.0.0.1", 1880),
-            ("http://localhost/", false, "localhost", 80),
-            ("https://Flows.Example.org", true, "flows.example.org", 443),
-            ("https://[::1]:8443/", true, "::1", 8443),
-            ("http://[::1]", false, "::1", 80),
-        ] {
-            assert_eq!(address(url), Some((secure, host.to_owned(), port)), "{url}");
-        }
-    }
-
-    #[test]
-    fn paths_passwords_and_other_schemes_are_no_part_of_an_upstream() {
-        for url in [
-            "",
-            "http://",
-            "127.0.0.1:1880",
-            "ftp://x",
-            "http://x/admin",
-            "http://a:b@x",
-            "http://x:0",
-            "http://x:99999",
-            "http://x:+80",
-            "http://[::1",
-            "http://[x]",
-            "http://[::1]x",
-            "http://x?y",
-            "http://x y",
-        ] {
-            assert_eq!(address(url), None, "{url}");
-        }
     }
 }

@@ -12,7 +12,7 @@ use super::response_body::Body;
 use super::upgrade::{Opening, with_first_protocol};
 use crate::auth::AuthWatch;
 use crate::comms::{FindSight, PendingEditor, Seen, Source};
-use crate::upstream::{self, Upstream};
+use crate::upstream::Upstream;
 use hyper::Response;
 use hyper::http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
@@ -35,8 +35,8 @@ pub(super) fn open(
     // An editor reports a lost connection to its user after several refused handshakes
     // (docs/reference/node-red-admin-api.md §5): a channel that opens and closes again would prevent that for as long
     // as the upstream is away.
-    if upstream.is_some_and(Upstream::is_away) {
-        return Err(Error::Upstream(upstream::Error::Unavailable));
+    if let Some(upstream) = upstream.filter(|upstream| upstream.is_away()) {
+        return Err(Error::Upstream(upstream.away()));
     }
     let place = ctx.gateway.comms.enter(ctx.peer.address.ip());
     let place = place.map_err(|_| Error::TooManyWaiting)?;

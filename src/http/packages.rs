@@ -83,9 +83,9 @@ async fn forwarded(
 fn of_node_host(error: Error) -> Error {
     use upstream::Error as E;
     match error {
-        Error::Upstream(E::Unreachable(_) | E::ConnectTimeout | E::Closed(_)) => {
-            engine::Error::NodeHostDown.into()
-        }
+        Error::Upstream(
+            E::Unreachable(_) | E::NotListening(_) | E::ConnectTimeout | E::Closed(_),
+        ) => engine::Error::NodeHostDown.into(),
         Error::Upstream(E::Timeout) => Error::EndpointTimeout,
         other => other,
     }

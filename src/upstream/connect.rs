@@ -10,13 +10,16 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, InvalidDnsNameError, PrivateKeyDer, ServerName};
 use rustls::server::VerifierBuilderError;
 use rustls::{ClientConfig, RootCertStore};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
+
+/// Between two attempts to connect to a Unix socket whose queue is full. Our choice.
+const RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// The upstream's TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -87,12 +90,17 @@ impl Connect {
         timeout(self.limit, self.open())
             .await
             .map_err(|_| Error::ConnectTimeout)?
-            .map_err(Error::Unreachable)
+            .map_err(|error| match error.kind() {
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused if self.socket.is_some() => {
+                    Error::NotListening(error)
+                }
+                _ => Error::Unreachable(error),
+            })
     }
 
     async fn open(&self) -> io::Result<Box<Connection>> {
         if let Some(socket) = &self.socket {
-            return Ok(self.speak(UnixStream::connect(socket).await?));
+            return Ok(self.speak(connect_unix(socket).await?));
         }
         let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
         tcp.set_nodelay(true)?;
@@ -107,6 +115,17 @@ impl Connect {
     /// Speaks HTTP over a stream that has just been connected.
     pub(super) fn speak(&self, stream: impl Stream + 'static) -> Box<Connection> {
         Box::new(Connection::new(stream, Some(&self.metrics)))
+    }
+}
+
+/// Connects to a Unix socket; while its queue of connections is full, waits for room. The caller limits the time.
+async fn connect_unix(socket: &Path) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(socket).await {
+            // unix(7): a full queue is EAGAIN, and nothing reports when there is room.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => sleep(RETRY_DELAY).await,
+            connected => return connected,
+        }
     }
 }
 

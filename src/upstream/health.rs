@@ -3,6 +3,7 @@
 
 use super::{Error, Inner, Outgoing, Upstream};
 use hyper::StatusCode;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -46,6 +47,14 @@ impl Upstream {
     /// Whether the last health check failed.
     pub fn is_away(&self) -> bool {
         self.0.health.load(Ordering::Relaxed) == GONE
+    }
+
+    /// The error for a request that is not sent because the last health check failed.
+    pub fn away(&self) -> Error {
+        match self.0.config.socket {
+            Some(_) => Error::NotListening(io::ErrorKind::ConnectionRefused.into()),
+            None => Error::Unavailable,
+        }
     }
 
     /// Asks now; with the status of its answer, unless we are too busy to ask.

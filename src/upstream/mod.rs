@@ -98,6 +98,9 @@ pub enum Error {
     /// No connection.
     #[error("the upstream cannot be reached")]
     Unreachable(#[source] io::Error),
+    /// Nothing listens on its Unix socket: it is on this machine, and is being started, most likely.
+    #[error("the upstream does not listen on its socket; it may be starting")]
+    NotListening(#[source] io::Error),
     /// The last health check failed, which has been logged.
     #[error("the upstream is away")]
     Unavailable,
@@ -315,7 +318,7 @@ impl Error {
     /// The class for metrics; `None`: the client caused it.
     fn fault(&self) -> Option<UpstreamFault> {
         Some(match self {
-            Self::Unreachable(_) => UpstreamFault::Unreachable,
+            Self::Unreachable(_) | Self::NotListening(_) => UpstreamFault::Unreachable,
             Self::ConnectTimeout => UpstreamFault::ConnectTimeout,
             Self::Timeout => UpstreamFault::Timeout,
             Self::Closed(_) => UpstreamFault::Closed,

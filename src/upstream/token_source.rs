@@ -416,9 +416,12 @@ impl Turn {
     fn failed(&mut self, failure: Failure) {
         let pause = match &failure {
             // Nothing was sent: the next request finds out as soon as it is back.
-            Failure::Failed(Error::Unreachable(_) | Error::ConnectTimeout | Error::Busy) => {
-                Duration::ZERO
-            }
+            Failure::Failed(
+                Error::Unreachable(_)
+                | Error::NotListening(_)
+                | Error::ConnectTimeout
+                | Error::Busy,
+            ) => Duration::ZERO,
             Failure::Failed(_) | Failure::Status(_) => wait(self.failures),
             Failure::Token => FIRST_WAIT,
             Failure::Refused(_) => REFUSED_WAIT,
@@ -434,6 +437,9 @@ impl Turn {
         match &self.last {
             Some(Failure::Failed(Error::Unreachable(error))) => {
                 Error::Unreachable(error.kind().into())
+            }
+            Some(Failure::Failed(Error::NotListening(error))) => {
+                Error::NotListening(error.kind().into())
             }
             Some(Failure::Failed(Error::ConnectTimeout)) => Error::ConnectTimeout,
             Some(Failure::Failed(Error::Timeout)) => Error::Timeout,

@@ -159,6 +159,7 @@ mod tokens;
 mod trusted_proxies;
 mod tunnel;
 mod tunnel_handshake;
+mod unix_upstream;
 mod upstream_account;
 mod upstream_connections;
 mod upstream_deploy;

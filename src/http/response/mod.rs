@@ -198,11 +198,11 @@ pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Respo
 /// Whether a server error is ours and to be logged for each request. Load shedding is not, nor an outage of the upstream,
 /// which is logged where it is found.
 pub(super) fn is_ours(error: &Error) -> bool {
-    use upstream::Error::{SignedOut, Unavailable};
+    use upstream::Error::{NotListening, SignedOut, Unavailable};
     let is_logged = matches!(
         error,
-        Error::Deployment(deployment::Error::Upstream(SignedOut))
-            | Error::Upstream(SignedOut | Unavailable)
+        Error::Deployment(deployment::Error::Upstream(SignedOut | NotListening(_)))
+            | Error::Upstream(SignedOut | Unavailable | NotListening(_))
             | Error::TooManyWaiting
             | Error::MemoryBusy
             | Error::AuditLog(AuditLogError::Busy)

@@ -14,6 +14,10 @@ pub(super) fn response(error: &upstream::Error) -> Response<Body> {
     let refuse = |status, code| coded(status, code, &error.to_string());
     match error {
         E::Unreachable(_) | E::Unavailable => refuse(S::BAD_GATEWAY, "upstream_unreachable"),
+        E::NotListening(_) => retry_after(
+            refuse(S::SERVICE_UNAVAILABLE, "upstream_not_listening"),
+            RETRY_DELAY,
+        ),
         E::ConnectTimeout | E::Timeout => refuse(S::GATEWAY_TIMEOUT, "upstream_timeout"),
         E::Closed(_) => refuse(S::BAD_GATEWAY, "upstream_closed"),
         E::InvalidResponse(_) | E::Unexpected(_) => {
