@@ -176,6 +176,12 @@ fn switched_on(lines: &[&str], at: usize, length: usize) {
     } else {
         text
     };
+    // It makes the file that of an engine, which the others are not.
+    let text = if block.contains(&"[engine.listen]") {
+        block.join("\n")
+    } else {
+        text
+    };
     let config = Config::parse(&text, "gateway.toml", directory.path());
     assert!(
         config.is_ok(),

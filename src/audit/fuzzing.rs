@@ -154,6 +154,7 @@ impl Tally {
 /// Other limits, so that credit runs out now and then.
 fn config(limits: u8) -> config::Audit {
     config::Audit {
+        off: false,
         stdout: false,
         rotate_size: 1 << 10,
         rotate_age: Duration::from_hours(1),

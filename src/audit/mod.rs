@@ -82,6 +82,7 @@ pub struct Unavailable;
 pub struct Audit(Arc<Parts>);
 
 struct Parts {
+    /// `None`: nothing is kept.
     queue: Option<Queue>,
     thread: Option<JoinHandle<()>>,
     metrics: Arc<Metrics>,
@@ -89,8 +90,8 @@ struct Parts {
     /// Whether acts that cannot be recorded are refused.
     refuse: bool,
     directory: PathBuf,
-    /// Whether the log goes to standard output, so that there is no file to read.
-    stdout: bool,
+    /// Whether there are files to read: it goes neither to standard output nor nowhere.
+    has_file: bool,
     /// The number of the last line that is durable.
     durable: watch::Receiver<u64>,
 }
@@ -103,6 +104,9 @@ impl Audit {
         metrics: Arc<Metrics>,
         now: u64,
     ) -> io::Result<Self> {
+        if config.off {
+            return Ok(Self::off(directory, metrics));
+        }
         let trail = Log::open(config, directory, now)?;
         let suppression = Suppression::new(config);
         let (queue, orders) = queue();
@@ -120,9 +124,23 @@ impl Audit {
             monitor,
             refuse: config.refuse,
             directory: directory.to_owned(),
-            stdout: config.stdout,
+            has_file: !config.stdout,
             durable,
         })))
+    }
+
+    /// A log that keeps nothing and makes no file.
+    fn off(directory: &Path, metrics: Arc<Metrics>) -> Self {
+        Self(Arc::new(Parts {
+            queue: None,
+            thread: None,
+            metrics,
+            monitor: Arc::default(),
+            refuse: false,
+            directory: directory.to_owned(),
+            has_file: false,
+            durable: watch::Sender::new(0).subscribe(),
+        }))
     }
 
     /// Writes an event down soon; never waits, so that any thread may call it. `facts` are the event's own fields. A
@@ -199,9 +217,9 @@ impl Audit {
         Reader::new(&self.0.directory, follower)
     }
 
-    /// The files of the log; `None`: it goes to standard output.
+    /// The files of the log; `None`: it goes to standard output, or nowhere.
     pub fn files(&self) -> Option<LogFiles> {
-        (!self.0.stdout).then(|| LogFiles::new(&self.0.directory))
+        self.0.has_file.then(|| LogFiles::new(&self.0.directory))
     }
 
     /// The number of the last line that is on disk; closed when the log is.
@@ -218,8 +236,10 @@ impl Audit {
     fn order(&self, entry: Entry, wait: Wait) {
         let event = entry.event.name();
         let order = Order::Record(entry, wait);
-        let queue = self.0.queue.as_ref();
-        match queue.map_or(Queued::Lost, |queue| queue.push(order)) {
+        let Some(queue) = &self.0.queue else {
+            return;
+        };
+        match queue.push(order) {
             Queued::Yes | Queued::Counted => {}
             Queued::Lost => {
                 // Until the writer has written another record.

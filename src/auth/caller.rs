@@ -26,6 +26,8 @@ pub enum AuthMethod {
     Token(Arc<Session>),
     /// By the client certificate of the connection.
     Certificate(Arc<Certificate>),
+    /// By the gateway in front of this engine.
+    Gateway,
 }
 
 /// The identity in a client's certificate. The TLS handshake has verified it; nothing here parses certificates.
@@ -59,7 +61,7 @@ impl Caller {
     pub fn session(&self) -> Option<&Session> {
         match &self.known {
             AuthMethod::Token(session) => Some(session),
-            AuthMethod::Anonymous | AuthMethod::Certificate(_) => None,
+            AuthMethod::Anonymous | AuthMethod::Certificate(_) | AuthMethod::Gateway => None,
         }
     }
 }
@@ -69,6 +71,7 @@ impl fmt::Display for AuthMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Anonymous => Ok(()),
+            Self::Gateway => f.write_str("gateway"),
             Self::Token(session) if session.is_page() => f.write_str("page"),
             Self::Token(session) if session.is_basic() => f.write_str("basic"),
             Self::Token(session) if session.is_jwt() => f.write_str("jwt"),

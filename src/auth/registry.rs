@@ -86,6 +86,8 @@ impl Registry {
             AuthMethod::Certificate(certificate) => users
                 .of(certificate)
                 .filter(|again| again.user == caller.user),
+            // The gateway in front watches it.
+            AuthMethod::Gateway => Some(caller.clone()),
         }
     }
 
@@ -131,7 +133,7 @@ impl Registry {
     /// Whether the caller's session or certificate is revoked or expired.
     pub(super) fn has_ended(&self, caller: &Caller, now: u64) -> bool {
         match &caller.known {
-            AuthMethod::Anonymous => false,
+            AuthMethod::Anonymous | AuthMethod::Gateway => false,
             AuthMethod::Token(session) => {
                 session.has_ended() || session.is_over(now, self.users.load().idle)
             }
@@ -142,7 +144,7 @@ impl Registry {
     /// The same by the time of the latest tick, without reading a clock.
     pub(super) fn is_known_to_have_ended(&self, caller: &Caller) -> bool {
         match &caller.known {
-            AuthMethod::Anonymous => false,
+            AuthMethod::Anonymous | AuthMethod::Gateway => false,
             AuthMethod::Token(session) => session.has_ended(),
             AuthMethod::Certificate(certificate) => {
                 certificate.expires <= self.now.load(Ordering::Relaxed)
@@ -158,7 +160,7 @@ impl Registry {
                 self.due.fetch_min(certificate.expires, Ordering::AcqRel);
                 &self.others
             }
-            Some(AuthMethod::Anonymous) | None => &self.others,
+            Some(AuthMethod::Anonymous | AuthMethod::Gateway) | None => &self.others,
         }
     }
 

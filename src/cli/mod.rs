@@ -1,5 +1,4 @@
-//! The command line: run, check, check-flows, hash-password, audit, history, promote, token, session, passkey, reload, editor,
-//! top.
+//! The command line.
 //!
 //! Parses the arguments, runs the command, returns the exit code; other modules implement the commands.
 
@@ -39,6 +38,12 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// The exit code of commands for a change that waits for the approval of another user, or would.
 const NEEDS_APPROVAL: u8 = 3;
+
+/// The file is for the other command.
+const LISTEN: &str =
+    "[engine.listen] is for an engine that runs apart: start it with `flowgate engine`";
+const NO_LISTEN: &str =
+    "`flowgate engine` needs [engine.listen], the socket for the gateway in front of it";
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -95,6 +100,19 @@ enum Command {
         after_help = "Examples:\n  flowgate --config /etc/flowgate.toml run\n  flowgate run --safe"
     )]
     Run {
+        /// Load the flows and do not start them: the next deployment does, or POST /flows/state
+        #[arg(long)]
+        safe: bool,
+    },
+    /// Start the flow engine alone, for a gateway in front of it
+    ///
+    /// It speaks the admin API on the socket of [engine.listen], without TLS and without a sign-in: who may connect may do
+    /// everything. The gateway has `[upstream] url = "unix:PATH"`. Signals are those of `run`.
+    #[cfg(feature = "engine")]
+    #[command(
+        after_help = "Example:\n  flowgate --config /etc/flowgate/engine.toml engine\n  flowgate --config /etc/flowgate/engine.toml engine --safe"
+    )]
+    Engine {
         /// Load the flows and do not start them: the next deployment does, or POST /flows/state
         #[arg(long)]
         safe: bool,
@@ -242,7 +260,9 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let config = arguments.config.as_deref();
     match arguments.command.unwrap_or(Command::Run { safe: false }) {
-        Command::Run { safe } => run(config, safe),
+        Command::Run { safe } => run(config, safe, false),
+        #[cfg(feature = "engine")]
+        Command::Engine { safe } => run(config, safe, true),
         Command::Check => check(config),
         Command::CheckFlows(arguments) => {
             with(config, |config| check_flows::run(config, &arguments))
@@ -282,11 +302,20 @@ fn with(file: Option<&Path>, command: impl FnOnce(&Config) -> ExitCode) -> ExitC
     }
 }
 
-fn run(file: Option<&Path>, safe: bool) -> ExitCode {
+/// Starts the gateway, or the engine alone.
+fn run(file: Option<&Path>, safe: bool, apart: bool) -> ExitCode {
     let mut config = match Config::load(file) {
         Ok(config) => config,
         Err(error) => return refuse(&error),
     };
+    if config.engine.listen.is_some() != apart {
+        let name = name(&config);
+        eprintln!(
+            "flowgate: {name}: {}",
+            if apart { NO_LISTEN } else { LISTEN }
+        );
+        return ExitCode::FAILURE;
+    }
     config.engine.safe = safe;
     #[cfg(feature = "engine")]
     if let Some(host) = &mut config.engine.node_host {

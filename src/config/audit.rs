@@ -42,6 +42,7 @@ pub(super) fn audit(raw: raw::Audit, source: &Source<'_>) -> Result<Audit, Spann
         return Err(SpannedError::rule(sink.span(), sentence));
     }
     Ok(Audit {
+        off: false,
         stdout,
         rotate_size,
         rotate_age: source.duration(raw.rotate_age, 7 * DAY, SECOND..=365 * DAY)?,

@@ -3,6 +3,7 @@
 //! Knows the bounds of the numbers; nothing of flows.
 
 use super::Engine;
+use super::engine_listen;
 use super::error::SpannedError;
 use super::raw;
 use super::route;
@@ -114,6 +115,10 @@ pub(super) fn engine(
         node_host: raw
             .node_host
             .map(|table| node_host(table, data, source))
+            .transpose()?,
+        listen: raw
+            .listen
+            .map(|table| engine_listen::listen(table, source))
             .transpose()?,
     })
 }

@@ -14,6 +14,7 @@ mod claims;
 mod comms;
 mod conditions;
 mod engine;
+mod engine_listen;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
@@ -48,6 +49,7 @@ pub use claims::{Claim, ClaimGrant};
 pub use comms::Origin;
 pub use conditions::Conditions;
 pub use engine::{ContextFiles, ContextStore, NodeHost};
+pub use engine_listen::{EngineListen, EngineSocket};
 pub use error::{Diagnostic, Error, Problem};
 pub use headers::RESOURCE_POLICY;
 pub use health::Health;
@@ -572,6 +574,8 @@ pub struct Engine {
     pub context: Vec<ContextStore>,
     /// The process that runs nodes of npm packages; `None`: there is none.
     pub node_host: Option<NodeHost>,
+    /// Where it listens if it runs apart from its gateway; `None`: it is the gateway's own.
+    pub listen: Option<EngineListen>,
 }
 
 /// `[console]`.
@@ -617,6 +621,8 @@ pub struct Log {
 /// `[audit]`.
 #[derive(Debug, Clone)]
 pub struct Audit {
+    /// Nothing is recorded: the gateway in front of this engine records.
+    pub off: bool,
     /// To standard output instead of files in the data directory.
     pub stdout: bool,
     /// The size in bytes at which a file is followed by another.

@@ -9,8 +9,8 @@ use super::{
     Auth, Config, Console, Editor, Limits, Log, Route, Server, Storage, Throttle, Timeouts,
 };
 use super::{
-    admin_route, audit, comms, conditions, engine, headers, hosts, identity, jwt, networks, oidc,
-    policy, proxy_headers, route, tls, upstream, users,
+    admin_route, audit, comms, conditions, engine, engine_listen, headers, hosts, identity, jwt,
+    networks, oidc, policy, proxy_headers, route, tls, upstream, users,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -37,10 +37,11 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         .map(|choice| auth(choice, raw.tls.client_ca.is_some(), source))
         .transpose()?
         .flatten();
-    if auth.is_none() && !written_out {
+    let apart = raw.engine.listen.is_some();
+    if auth.is_none() && !written_out && !apart {
         loopback_only(&server.listen, &listen_spans)?;
     }
-    let operations = operations(raw.operations.as_ref(), source)?;
+    let operations = operations(raw.operations.as_ref(), apart, source)?;
     let spans = listen_spans.into_iter().chain(std::iter::once(0..0));
     let operations_span = raw.operations.as_ref().map(Spanned::span);
     let others = [(server.plain, plain_span), (operations, operations_span)];
@@ -54,7 +55,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     let node_host = raw.engine.node_host.is_some();
     let admin_routes = admin_route::admin_routes(raw.admin_route, &upstreams, node_host, source)?;
     let routes = route::routes(raw.route, &upstreams, &admin_routes, source)?;
-    Ok(Config {
+    Ok(engine_listen::apart(Config {
         file: None,
         secrets: Vec::new(),
         written: [].into(),
@@ -79,16 +80,18 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         routes,
         admin_routes,
         upstreams,
-    })
+    }))
 }
 
-/// `None`: it is off.
+/// `None`: it is off, as by default for an engine that runs apart: the address is the gateway's.
 fn operations(
     raw: Option<&Spanned<toml::Value>>,
+    apart: bool,
     source: &Source<'_>,
 ) -> Result<Option<SocketAddr>, SpannedError> {
     match raw {
         Some(entry) => source.address_or_off(entry),
+        None if apart => Ok(None),
         None => Ok(Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9090)))),
     }
 }

@@ -1,6 +1,6 @@
 //! What is allowed in a configuration, and is a mistake more often than not.
 
-use super::{Auth, Config, Hosts, Upstream};
+use super::{Auth, Config, EngineListen, Hosts, Upstream};
 use std::net::SocketAddr;
 
 impl Config {
@@ -52,13 +52,14 @@ impl Config {
 
     /// No sign-in is required.
     pub(super) fn open_warning(&self) -> Option<String> {
-        if self.auth.is_some() {
+        if self.auth.is_some() || matches!(self.engine.listen, Some(EngineListen::Unix(_))) {
             return None;
         }
         let listen: Vec<String> = self
             .server
             .listen
             .iter()
+            .chain(&self.server.plain)
             .map(SocketAddr::to_string)
             .collect();
         Some(format!(

@@ -69,7 +69,7 @@ pub(super) fn may_approve(
     proposal: &Proposal,
 ) -> Result<(), ProposalError> {
     let is_user = caller.is_some_and(|caller| match &caller.known {
-        AuthMethod::Anonymous => false,
+        AuthMethod::Anonymous | AuthMethod::Gateway => false,
         AuthMethod::Token(session) => !session.is_service_token(),
         AuthMethod::Certificate(_) => true,
     });

@@ -3,6 +3,7 @@
 use super::access_error::AccessError;
 use super::basic;
 use super::error::Error;
+use super::forwarded_caller;
 use super::identify;
 use super::jwt;
 use super::page_session;
@@ -40,7 +41,13 @@ pub(super) async fn authorize(
     }
     let authorized = caller
         .and_then(|()| rate_limit::count(ctx, route))
-        .and_then(|()| permitted(ctx, route.needs));
+        .and_then(|()| {
+            if forwarded_caller::is_authorized(ctx.peer, route.target) {
+                Ok(())
+            } else {
+                permitted(ctx, route.needs)
+            }
+        });
     authorized.map_err(|refusal| match refusal {
         refusal if route.ambient.page => page_session::led(ctx, refusal),
         // A browser would ask for a password itself, where the page is to do it.
@@ -66,7 +73,11 @@ fn identified(ctx: &mut RequestContext<'_>, route: &Route<'_>, rules: &Rules) ->
         Target::Verify => verify::ambient(ctx.head)?,
         _ => route.ambient,
     };
-    let caller = identify::caller(ctx, admin, ambient)?;
+    let caller = if ctx.peer.is_gateway {
+        forwarded_caller::read(&ctx.head.headers, route.target)
+    } else {
+        identify::caller(ctx, admin, ambient)?
+    };
     // Tokens are the gateway's, good at all sites: for them counts what the caller has everywhere.
     let caller = match route.class {
         RouteClass::Auth => caller,

@@ -69,8 +69,8 @@ pub(super) async fn call(
     };
     // A token that let the caller in stays here: a flow could use it for more.
     ctx.authorization = match ctx.caller {
-        Some(_) => Authorization::None,
-        None => Authorization::Client,
+        Some(_) if !ctx.peer.is_gateway => Authorization::None,
+        _ => Authorization::Client,
     };
     ctx.redacted = redact::head(ctx, ctx.authorization);
     let content = ctx.read(gateway.config.limits.body).await?;

@@ -72,7 +72,10 @@ pub(super) async fn act(
         | Target::Jwks
         // The engine's.
         | Target::PackageAdmin => Err(Error::NotFound),
-        Target::Admin(admin) if admin.is_of_engine() => Err(Error::NoEngine),
+        // On a socket there may be an engine that runs apart.
+        Target::Admin(admin) if admin.is_of_engine() && !upstream.is_on_socket() => {
+            Err(Error::NoEngine)
+        }
         Target::History(history) => Box::pin(history::act(ctx, path, history)).await,
         Target::Endpoint if websocket::is_wanted(ctx.head) => {
             Box::pin(tunnel::open(ctx, path, upstream)).await

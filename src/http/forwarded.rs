@@ -23,6 +23,7 @@ pub(super) fn client(gateway: &Gateway, proxy: &Peer, headers: &HeaderMap) -> Pe
         address: found.map_or(proxy.address, |ip| SocketAddr::new(ip, 0)),
         secure: secure.unwrap_or(proxy.secure),
         trusted: true,
+        is_gateway: proxy.is_gateway,
         certificate: None,
     }
 }

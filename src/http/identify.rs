@@ -57,7 +57,7 @@ pub(super) fn caller(
     // A client sends a token on purpose. A browser's certificate, or its place in the network, is an ambient
     // credential: any page that it shows can make it send requests.
     let led = match caller.known {
-        AuthMethod::Token(_) => false,
+        AuthMethod::Token(_) | AuthMethod::Gateway => false,
         AuthMethod::Certificate(_) => true,
         AuthMethod::Anonymous => admin && !ctx.head.method.is_safe(),
     };

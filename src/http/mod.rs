@@ -33,6 +33,7 @@ mod form;
 mod forward;
 mod forward_change;
 mod forwarded;
+mod forwarded_caller;
 mod forwarding;
 #[cfg(feature = "engine")]
 mod fragments;
@@ -94,7 +95,7 @@ use crate::auth::{Auth, Caller, Certificate};
 use crate::config::RESOURCE_POLICY;
 use crate::gateway::{Gateway, Runtime};
 use crate::metrics::{RouteClass, Traffic};
-use crate::upstream::ClientBody;
+use crate::upstream::{Authorization, ClientBody};
 use error::Error;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
@@ -119,6 +120,8 @@ pub struct Peer {
     pub secure: bool,
     /// Whether it is behind a trusted proxy: `X-Forwarded-For`, `-Proto` and `-Host` are believed.
     pub trusted: bool,
+    /// Whether it is the gateway in front of this engine, which has authorized the request.
+    pub is_gateway: bool,
     /// The client certificate of its connection; never a trusted proxy's, which does not identify its clients.
     pub certificate: Option<Arc<Certificate>>,
 }
@@ -202,7 +205,12 @@ async fn proceed(
     let rules = ctx.backend.rules.load();
     let route = granted::route(ctx.backend, &ctx.head.method, path, &rules);
     ctx.class = route.class;
-    ctx.authorization = route.authorization;
+    ctx.authorization = if ctx.peer.is_gateway {
+        // What must not pass has stayed at the gateway in front.
+        Authorization::Client
+    } else {
+        route.authorization
+    };
     ctx.in_flight = Some(gateway.metrics.in_flight(route.class));
 
     if let Some(answer) = cors::preflight(ctx, &route) {

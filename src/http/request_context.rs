@@ -2,6 +2,7 @@
 
 use super::clock::unix_time;
 use super::error::Error;
+use super::forwarded_caller;
 use super::granted::{Granted, Watch};
 use super::path::Path;
 use super::record::{self, Record};
@@ -72,7 +73,7 @@ impl<'a> RequestContext<'a> {
             gateway,
             backend: gateway.backends.first(),
             peer,
-            id: gateway.request_id(),
+            id: forwarded_caller::request_id(peer, head).unwrap_or_else(|| gateway.request_id()),
             now: unix_time().as_secs(),
             head,
             redacted: None,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc::Sender;
 use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
@@ -29,6 +29,27 @@ const END_DELAY: Duration = Duration::from_millis(1);
 pub(super) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
+    /// Of the gateway in front of an engine that runs apart.
+    Unix(UnixStream),
+}
+
+impl Stream {
+    async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Plain(tcp) => tcp.readable().await,
+            Self::Tls(tls) => tls.get_ref().0.readable().await,
+            Self::Unix(unix) => unix.readable().await,
+        }
+    }
+
+    /// Reads what is there, undeciphered.
+    fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(tcp) => tcp.try_read(buffer),
+            Self::Tls(tls) => tls.get_ref().0.try_read(buffer),
+            Self::Unix(unix) => unix.try_read(buffer),
+        }
+    }
 }
 
 /// The guards that count a connection while it is open.
@@ -106,24 +127,17 @@ impl ConnIo {
         if !self.ahead.is_empty() {
             return Ok(());
         }
-        self.tcp().readable().await
+        self.stream.readable().await
     }
 
     /// Reads some of what still comes, and throws it away undeciphered; 0: nothing comes any more.
     pub(super) async fn throw_away(&self) -> io::Result<usize> {
         loop {
-            self.tcp().readable().await?;
-            match self.tcp().try_read(&mut [0; 4096]) {
+            self.stream.readable().await?;
+            match self.stream.try_read(&mut [0; 4096]) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => return read,
             }
-        }
-    }
-
-    fn tcp(&self) -> &TcpStream {
-        match &self.stream {
-            Stream::Plain(tcp) => tcp,
-            Stream::Tls(tls) => tls.get_ref().0,
         }
     }
 
@@ -163,6 +177,7 @@ impl ConnIo {
         match &mut self.stream {
             Stream::Plain(tcp) => Pin::new(tcp),
             Stream::Tls(tls) => Pin::new(tls.as_mut()),
+            Stream::Unix(unix) => Pin::new(unix),
         }
     }
 
@@ -238,6 +253,7 @@ impl AsyncWrite for ConnIo {
         match &self.stream {
             Stream::Plain(tcp) => tcp.is_write_vectored(),
             Stream::Tls(tls) => tls.is_write_vectored(),
+            Stream::Unix(unix) => unix.is_write_vectored(),
         }
     }
 

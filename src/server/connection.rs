@@ -20,12 +20,13 @@ use hyper_util::rt::TokioIo;
 use rustls::{HandshakeKind, ProtocolVersion};
 use std::future::poll_fn;
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -112,6 +113,27 @@ pub(super) async fn serve(context: Arc<ConnContext>, accepted: Accepted) {
     } else {
         over_http1(client, wire).await;
     }
+}
+
+/// Serves a connection of the gateway in front of this engine until it ends. Each request names its client.
+pub(super) async fn serve_gateway(context: Arc<ConnContext>, unix: UnixStream, counted: Counted) {
+    let peer = Peer {
+        address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        secure: false,
+        trusted: true,
+        is_gateway: true,
+        certificate: None,
+    };
+    let activity = Arc::new(Activity::new(context.clock.now()));
+    let stream = Stream::Unix(unix);
+    let wire = ConnIo::new(stream, Arc::clone(&activity), context.clock, counted);
+    let client = Arc::new(Client {
+        context,
+        peer,
+        activity,
+        unfinished: None,
+    });
+    over_http1(client, wire).await;
 }
 
 /// Reads the client's address from the proxy's header, and counts the connection for it.

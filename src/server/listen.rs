@@ -1,10 +1,12 @@
 //! Listening sockets: one for each worker at the same address, and none where another process listens.
+//! [`super::engine_socket`] has the one of an engine that runs apart.
 
-use super::{Addresses, Error, Inherited};
-use crate::config::Config;
+use super::{Addresses, Error, Inherited, engine_socket};
+use crate::config::{Config, EngineListen};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 /// Connections that may wait to be accepted; the system caps it at `net.core.somaxconn` (4096 since Linux 5.4).
@@ -18,11 +20,20 @@ const PROBE: Duration = Duration::from_secs(15);
 
 /// All sockets of a gateway.
 pub(super) struct Sockets {
-    /// For each worker one for each TLS address.
-    pub(super) secure: Vec<Vec<TcpListener>>,
-    /// For each worker one, if plain HTTP is configured.
-    pub(super) plain: Vec<Option<TcpListener>>,
+    /// Those of each worker.
+    pub(super) workers: Vec<Listeners>,
     pub(super) operations: Option<TcpListener>,
+}
+
+/// The sockets of one worker.
+#[derive(Default)]
+pub(super) struct Listeners {
+    /// One for each TLS address.
+    pub(super) secure: Vec<TcpListener>,
+    /// For plain HTTP, if it is configured.
+    pub(super) plain: Option<TcpListener>,
+    /// For the gateway in front of an engine that runs apart.
+    pub(super) gateway: Option<UnixListener>,
 }
 
 impl Sockets {
@@ -30,24 +41,31 @@ impl Sockets {
     pub(super) fn bind(config: &Config, inherited: &Inherited) -> Result<(Self, Addresses), Error> {
         let workers = config.server.workers;
         let mut sockets = Self {
-            secure: (0..workers).map(|_| Vec::new()).collect(),
-            plain: (0..workers).map(|_| None).collect(),
+            workers: (0..workers).map(|_| Listeners::default()).collect(),
             operations: None,
         };
         let mut addresses = Addresses::default();
         for &address in &config.server.listen {
             let (listeners, address) = at((address, workers), inherited, "[server] listen")?;
-            sockets
-                .secure
-                .iter_mut()
-                .zip(listeners)
-                .for_each(|(worker, listener)| worker.push(listener));
+            let each = sockets.workers.iter_mut().zip(listeners);
+            each.for_each(|(worker, listener)| worker.secure.push(listener));
             addresses.tls.push(address);
         }
         if let Some(address) = config.server.plain {
             let (listeners, address) = at((address, workers), inherited, "[server] plain")?;
-            sockets.plain = listeners.into_iter().map(Some).collect();
+            let each = sockets.workers.iter_mut().zip(listeners);
+            each.for_each(|(worker, listener)| worker.plain = Some(listener));
             addresses.plain = Some(address);
+        }
+        if let Some(EngineListen::Unix(socket)) = &config.engine.listen {
+            let opened = engine_socket::open(socket, inherited.unix())?;
+            let ours = SockRef::from(&opened);
+            ours.listen(BACKLOG).map_err(Error::Threads)?;
+            for worker in &mut sockets.workers {
+                let shared = opened.try_clone().map_err(Error::Threads)?;
+                worker.gateway = Some(shared);
+            }
+            addresses.unix = Some(socket.path.clone());
         }
         if let Some(address) = config.operations {
             let (listeners, address) = at((address, 1), inherited, "operations")?;

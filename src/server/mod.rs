@@ -17,6 +17,7 @@ mod connection;
 mod control;
 mod control_socket;
 mod drain;
+mod engine_socket;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod h2_flood;
@@ -52,6 +53,7 @@ use serde_json::json;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tls::{Found, Tls};
@@ -74,6 +76,16 @@ pub enum Error {
         source: io::Error,
         /// Advice for the operator.
         advice: String,
+    },
+    /// The socket of an engine that runs apart.
+    #[error("cannot listen on {} ([engine.listen] in gateway.toml): {source}; {advice}", .path.display())]
+    EngineSocket {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+        /// Advice for the operator.
+        advice: &'static str,
     },
     /// Sockets that others have opened for us.
     #[error(transparent)]
@@ -118,6 +130,8 @@ pub struct Addresses {
     pub plain: Option<SocketAddr>,
     /// `/metrics`, `/healthz`, `/readyz`.
     pub operations: Option<SocketAddr>,
+    /// The Unix socket of an engine that runs apart.
+    pub unix: Option<PathBuf>,
 }
 
 /// Says whether a gateway could start with the files that the config names; starts and makes nothing.
@@ -164,11 +178,9 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     let (alive, workers_alive) = channel(1);
     let workers = workers(&gateway, &metrics, tls.as_ref());
     operations.look_at(gateway.backends.all(), &workers, gateway.audit.monitor());
-    let doors = sockets.secure.into_iter().zip(sockets.plain);
-    for (worker, (secure, plain)) in workers.iter().zip(doors) {
-        worker
-            .start(secure, plain, alive.clone())
-            .map_err(Error::Threads)?;
+    for (worker, listeners) in workers.iter().zip(sockets.workers) {
+        let started = worker.start(listeners, alive.clone());
+        started.map_err(Error::Threads)?;
     }
     let reload = Arc::new(Reload::new(Arc::clone(&gateway), tls));
     let socket = open_control_socket(&reload);

@@ -167,6 +167,9 @@ fn announce(running: &Running) {
     if let Some(address) = addresses.plain {
         tracing::info!("listening on http://{address} (no TLS)");
     }
+    if let Some(path) = &addresses.unix {
+        tracing::info!("listening on unix:{}", path.display());
+    }
     if let Some(address) = addresses.operations {
         tracing::info!("operations on http://{address}: /metrics /healthz /readyz");
     }

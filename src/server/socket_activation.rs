@@ -3,21 +3,26 @@
 //!
 //! Knows what each is for by its name, `FileDescriptorName=` of its unit: `plain`, `operations`, and TLS for all else.
 
-use crate::config::Config;
+use crate::config::{Config, EngineListen};
 use listenfd::ListenFd;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 
-/// Listening sockets with their addresses.
+/// Listening sockets with their addresses, and the one of an engine that runs apart.
 #[derive(Debug, Default)]
-pub struct Inherited(Vec<(SocketAddr, TcpListener)>);
+pub struct Inherited {
+    tcp: Vec<(SocketAddr, TcpListener)>,
+    unix: Option<UnixListener>,
+}
 
 /// A socket that we were given cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is none that listens for TCP.
+    /// It is none that listens for TCP, or for an engine that runs apart, on a path.
     #[error(
-        "socket activation: socket {number} is not for us: {source}; a unit with ListenStream= and a port has one"
+        "socket activation: socket {number} is not for us: {source}; a unit with ListenStream= and a port has one, and \
+         for `flowgate engine` one with ListenStream= and a path"
     )]
     Kind {
         /// Its place among those given.
@@ -35,6 +40,9 @@ pub enum Error {
         /// Why it must not be.
         why: &'static str,
     },
+    /// An engine that runs apart listens on one socket.
+    #[error("socket activation: there are several sockets, and `flowgate engine` listens on one")]
+    Several,
     /// There may be one of this name only.
     #[error("socket activation: there are two sockets named {0}")]
     Twice(&'static str),
@@ -47,6 +55,9 @@ impl Inherited {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':');
         let mut given = ListenFd::from_env();
+        if let Some(EngineListen::Unix(_)) = config.engine.listen {
+            return Self::of_engine(&mut given);
+        }
         let open_to_all =
             config.auth.is_none() && config.server.listen.iter().all(|a| a.ip().is_loopback());
         let (mut sockets, mut tls) = (Vec::new(), Vec::new());
@@ -81,12 +92,33 @@ impl Inherited {
         }
         config.server.plain = plain.or(config.server.plain);
         config.operations = operations.or(config.operations);
-        Ok(Self(sockets))
+        Ok(Self {
+            tcp: sockets,
+            unix: None,
+        })
+    }
+
+    /// The only socket that an engine has that runs apart.
+    fn of_engine(given: &mut ListenFd) -> Result<Self, Error> {
+        if given.len() > 1 {
+            return Err(Error::Several);
+        }
+        let taken = given.take_unix_listener(0);
+        let unix = taken.map_err(|source| Error::Kind { number: 0, source })?;
+        Ok(Self {
+            tcp: Vec::new(),
+            unix,
+        })
+    }
+
+    /// The socket of an engine that runs apart.
+    pub(super) fn unix(&self) -> Option<&UnixListener> {
+        self.unix.as_ref()
     }
 
     /// The socket of an address.
     pub(super) fn at(&self, address: SocketAddr) -> Option<&TcpListener> {
-        let mut sockets = self.0.iter();
+        let mut sockets = self.tcp.iter();
         sockets.find_map(|(its, socket)| (*its == address).then_some(socket))
     }
 }

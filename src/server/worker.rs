@@ -3,6 +3,8 @@
 use super::conn_context::{ConnContext, refused};
 use super::conn_io::Counted;
 use super::connection::{self, Accepted};
+use super::engine_socket;
+use super::listen::Listeners;
 use super::tls::Tls;
 use crate::gateway::Gateway;
 use crate::http::Peer;
@@ -10,13 +12,13 @@ use crate::metrics::{Metrics, Refused};
 use limits::conn_limit::{ConnLimit, Permit};
 use std::convert::Infallible;
 use std::io;
-use std::net::{self, IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::process;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::JoinSet;
@@ -58,14 +60,13 @@ impl Worker {
     /// half a gateway would be worse than one that is started again.
     pub(super) fn start(
         self: &Arc<Self>,
-        secure: Vec<net::TcpListener>,
-        plain: Option<net::TcpListener>,
+        listeners: Listeners,
         alive: Sender<Infallible>,
     ) -> io::Result<()> {
         let worker = Arc::clone(self);
         let body = move || {
             let fuse = AbortOnDrop;
-            if let Err(error) = worker.run(secure, plain) {
+            if let Err(error) = worker.run(listeners) {
                 tracing::error!(%error, "a worker has died");
                 return;
             }
@@ -78,11 +79,7 @@ impl Worker {
             .map(|_| ())
     }
 
-    fn run(
-        self: Arc<Self>,
-        secure: Vec<net::TcpListener>,
-        plain: Option<net::TcpListener>,
-    ) -> io::Result<()> {
+    fn run(self: Arc<Self>, listeners: Listeners) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -90,12 +87,16 @@ impl Worker {
         runtime.block_on(async {
             let (alive, mut gone) = channel(1);
             let mut accepting = JoinSet::new();
-            let secure = secure
-                .into_iter()
-                .map(|listener| (listener, self.tls.clone()));
-            for (listener, tls) in secure.chain(plain.map(|listener| (listener, None))) {
-                let listener = TcpListener::from_std(listener)?;
-                accepting.spawn(Arc::clone(&self).accept(listener, tls, alive.clone()));
+            let secure = listeners.secure.into_iter();
+            let secure = secure.map(|listener| (listener, self.tls.clone()));
+            let plain = listeners.plain.map(|listener| (listener, None));
+            for (listener, tls) in secure.chain(plain) {
+                let listener = Listener::Tcp(TcpListener::from_std(listener)?, tls);
+                accepting.spawn(Arc::clone(&self).accept(listener, alive.clone()));
+            }
+            if let Some(listener) = listeners.gateway {
+                let listener = Listener::Gateway(UnixListener::from_std(listener)?);
+                accepting.spawn(Arc::clone(&self).accept(listener, alive.clone()));
             }
             drop(alive);
             while let Some(ended) = accepting.join_next().await {
@@ -110,12 +111,7 @@ impl Worker {
     }
 
     /// Accepts connections until the drain. Those in the system's queue at that time are still served.
-    async fn accept(
-        self: Arc<Self>,
-        listener: TcpListener,
-        tls: Option<Arc<Tls>>,
-        alive: Sender<Infallible>,
-    ) {
+    async fn accept(self: Arc<Self>, listener: Listener, alive: Sender<Infallible>) {
         let mut drain = pin!(self.context.drain.begun());
         let mut complained = false;
         loop {
@@ -125,10 +121,12 @@ impl Worker {
                 _ = &mut drain => return,
             };
             match accepted {
-                Ok((tcp, address)) => {
+                Ok(stream) => {
                     complained = false;
-                    let tls = tls.as_ref().map(|tls| tls.acceptor());
-                    self.welcome((tcp, address), tls, &alive);
+                    match stream {
+                        New::Tcp(tcp, address, tls) => self.welcome((tcp, address), tls, &alive),
+                        New::Gateway(unix) => self.welcome_gateway(unix, &alive),
+                    }
                 }
                 Err(error) if left_already(&error) => {}
                 Err(error) => {
@@ -153,15 +151,12 @@ impl Worker {
             Ok(permit) => permit,
             Err(reason) => return self.context.metrics.refused(reason),
         };
-        let counted = Counted {
-            permit,
-            _open: self.context.metrics.connection(),
-            _alive: alive.clone(),
-        };
+        let counted = self.counted(permit, alive);
         let peer = Peer {
             address,
             secure: tls.is_some(),
             trusted,
+            is_gateway: false,
             certificate: None,
         };
         let accepted = Accepted {
@@ -171,6 +166,32 @@ impl Worker {
             counted,
         };
         tokio::spawn(connection::serve(Arc::clone(&self.context), accepted));
+    }
+
+    /// Takes a connection of the gateway in front, which brings many clients: it counts for no address.
+    fn welcome_gateway(self: &Arc<Self>, unix: UnixStream, alive: &Sender<Infallible>) {
+        if !engine_socket::admits(&self.context.gateway.config, &unix) {
+            return self.context.metrics.refused(Refused::Untrusted);
+        }
+        match self.conn_limit.admit() {
+            Ok(permit) => {
+                let counted = self.counted(permit, alive);
+                tokio::spawn(connection::serve_gateway(
+                    Arc::clone(&self.context),
+                    unix,
+                    counted,
+                ));
+            }
+            Err(full) => self.context.metrics.refused(refused(full)),
+        }
+    }
+
+    fn counted(&self, permit: Permit, alive: &Sender<Infallible>) -> Counted {
+        Counted {
+            permit,
+            _open: self.context.metrics.connection(),
+            _alive: alive.clone(),
+        }
     }
 
     /// Admits a connection. A proxy's counts for no address: it brings many clients.
@@ -186,6 +207,36 @@ impl Worker {
             }
             // Its PROXY header could name any client.
             (false, true) => Err(Refused::Untrusted),
+        }
+    }
+}
+
+/// A socket on which connections are accepted.
+enum Listener {
+    /// With TLS or without.
+    Tcp(TcpListener, Option<Arc<Tls>>),
+    /// The one of an engine that runs apart.
+    Gateway(UnixListener),
+}
+
+/// A connection just accepted.
+enum New {
+    Tcp(TcpStream, SocketAddr, Option<TlsAcceptor>),
+    Gateway(UnixStream),
+}
+
+impl Listener {
+    async fn accept(&self) -> io::Result<New> {
+        match self {
+            Self::Tcp(listener, tls) => {
+                let (tcp, address) = listener.accept().await?;
+                let tls = tls.as_ref().map(|tls| tls.acceptor());
+                Ok(New::Tcp(tcp, address, tls))
+            }
+            Self::Gateway(listener) => {
+                let (unix, _) = listener.accept().await?;
+                Ok(New::Gateway(unix))
+            }
         }
     }
 }

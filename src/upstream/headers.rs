@@ -21,10 +21,13 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
-const USER: HeaderName = HeaderName::from_static("x-flowgate-user");
-const PERMISSIONS: HeaderName = HeaderName::from_static("x-flowgate-permissions");
+/// The caller's name, percent-encoded.
+pub const USER: HeaderName = HeaderName::from_static("x-flowgate-user");
+/// The caller's permissions, percent-encoded, apart by spaces.
+pub const PERMISSIONS: HeaderName = HeaderName::from_static("x-flowgate-permissions");
 const IDENTITY: HeaderName = HeaderName::from_static("x-flowgate-identity");
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The request's id.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
@@ -139,10 +142,10 @@ impl Upstream {
         deployment_type(self.0.config.dialect)
     }
 
-    /// Whether the upstream receives the caller's identity: that of a user, or also what an anonymous caller may do. The
-    /// node host decides by it.
+    /// Whether the upstream receives the caller's identity: that of a user, and on a socket also what an anonymous caller
+    /// may do. The node host and an engine that runs apart decide by it.
     pub fn receives_identity(&self, is_user: bool) -> bool {
-        self.0.config.identity_headers && (is_user || self.0.config.socket.is_some())
+        self.0.config.identity_headers && (is_user || self.is_on_socket())
     }
 }
 

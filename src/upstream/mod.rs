@@ -47,7 +47,10 @@ pub use deploy::{Change, Changed, Outcome};
 #[cfg(feature = "engine")]
 pub use download::download;
 pub use gateway_client::GatewayClient;
-pub use headers::{Authorization, ForwardedRequest, Identity, returned, seen_by_flows};
+pub use headers::{
+    Authorization, ForwardedRequest, Identity, PERMISSIONS, REQUEST_ID, USER, returned,
+    seen_by_flows,
+};
 pub use http1::{InvalidResponse, Upgraded};
 pub use outbound::{ByteStream, Outbound, OutboundTls};
 pub use probe::probe;
@@ -178,6 +181,11 @@ impl Upstream {
     pub fn refused(&self) -> Error {
         self.0.metrics.fault(UpstreamFault::Unauthorized);
         Error::Unauthorized
+    }
+
+    /// Whether it listens on a Unix socket.
+    pub fn is_on_socket(&self) -> bool {
+        self.0.config.socket.is_some()
     }
 
     /// Whether it supports the deployment type `reload`.

@@ -365,7 +365,7 @@ pub fn run_command(mut command: Command) -> (Option<i32>, String) {
 }
 
 /// Reads a child's standard error line by line, on a thread, so that the child never blocks on a full pipe.
-fn read_log(child: &mut Child, whole_log: &Arc<Mutex<Vec<String>>>) -> Receiver<String> {
+pub fn read_log(child: &mut Child, whole_log: &Arc<Mutex<Vec<String>>>) -> Receiver<String> {
     let (sender, log) = mpsc::channel();
     let whole_log = Arc::clone(whole_log);
     let stderr = child.stderr.take().unwrap();
@@ -379,7 +379,7 @@ fn read_log(child: &mut Child, whole_log: &Arc<Mutex<Vec<String>>>) -> Receiver<
 }
 
 /// The next line with these words; if it does not come, the lines before it.
-fn line_with(log: &Receiver<String>, words: &str) -> Result<String, String> {
+pub fn line_with(log: &Receiver<String>, words: &str) -> Result<String, String> {
     let mut before = Vec::new();
     loop {
         match log.recv_timeout(TEST_TIMEOUT) {

@@ -8,6 +8,7 @@
 //! | `harness` | starts gateways, in this process or as a process of their own |
 //! | `client` | sends HTTP requests to them |
 //! | `comms_client` | opens an editor's channel |
+//! | `engine_process` | starts an engine that runs apart, and a gateway in front of it |
 //! | `streaming_request` | sends the body of a request piece by piece |
 //! | `http2_frames` | sends HTTP/2 frames by hand |
 //! | `certificate_authority` | signs client certificates |
@@ -39,6 +40,7 @@ mod bystander;
 mod certificate_authority;
 mod client;
 mod comms_client;
+mod engine_process;
 mod harness;
 mod http2_frames;
 mod jwt_issuer;
@@ -141,6 +143,8 @@ mod second_factor;
 mod secret_redaction;
 mod secrets;
 mod security_headers;
+mod separation;
+mod separation_peers;
 mod sessions;
 mod settings_view;
 mod sign_in;

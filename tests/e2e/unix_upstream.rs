@@ -43,8 +43,9 @@ fn flows() -> Json {
     ])
 }
 
-async fn deployed(editor: &mut Channel) -> Json {
-    editor.topic("notification/runtime-deploy").await
+/// Waits until an editor has received this deployment; an older one may come before.
+async fn until_deployed(editor: &mut Channel, rev: &str) {
+    while editor.topic("notification/runtime-deploy").await["revision"] != *rev {}
 }
 
 #[tokio::test]
@@ -91,7 +92,7 @@ async fn deployments_channels_and_websockets_pass_through_a_unix_socket_and_edit
     assert_eq!(stale.send().await.code(), "version_mismatch");
     let mut editor = gateway.editor(&token).await;
     editor.subscribe("notification/#").await;
-    assert_eq!(deployed(&mut editor).await["revision"], *rev);
+    until_deployed(&mut editor, &rev).await;
     let mut websocket = open_as(&gateway, &token).await.unwrap();
     try_out(&mut websocket).await;
 
@@ -108,8 +109,11 @@ async fn deployments_channels_and_websockets_pass_through_a_unix_socket_and_edit
     assert_eq!(refused.header("retry-after"), "1");
     let _listening = listen(&socket, red.address);
     assert_eq!(gateway.flows(&token).await["rev"], *rev);
-    // The link is opened again, and with it the retained message comes again.
-    deployed(&mut editor).await;
+    // The deployment is retained, so the editor gets it whenever its link is open again.
+    let mut changed = flows();
+    changed[0]["label"] = "changed".into();
+    let rev = gateway.deploy(&token, &changed).await;
+    until_deployed(&mut editor, &rev).await;
     until("the flow runs", async || {
         let injected = gateway.post("/inject/go").token(&token).send().await;
         injected.status == 200

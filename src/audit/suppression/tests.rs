@@ -10,6 +10,7 @@ const NOW: u64 = 1_700_000_000;
 
 fn limits() -> config::Audit {
     config::Audit {
+        off: false,
         stdout: false,
         rotate_size: 16 << 20,
         rotate_age: Duration::from_hours(168),

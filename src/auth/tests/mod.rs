@@ -141,7 +141,7 @@ fn caller(auth: &Auth, token: &Secret) -> Caller {
 fn session_of(caller: &Caller) -> Option<Arc<Session>> {
     match &caller.known {
         AuthMethod::Token(session) => Some(Arc::clone(session)),
-        AuthMethod::Anonymous | AuthMethod::Certificate(_) => None,
+        AuthMethod::Anonymous | AuthMethod::Gateway | AuthMethod::Certificate(_) => None,
     }
 }
 

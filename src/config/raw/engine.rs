@@ -2,7 +2,7 @@
 
 use super::{Entry, List};
 use serde::Deserialize;
-use toml::Spanned;
+use toml::{Spanned, Value};
 
 /// `[engine]`.
 #[derive(Deserialize, Default)]
@@ -31,6 +31,53 @@ pub(in crate::config) struct Engine {
     #[serde(default)]
     pub(in crate::config) context: Vec<Spanned<ContextStore>>,
     pub(in crate::config) node_host: Option<Spanned<NodeHost>>,
+    pub(in crate::config) listen: Option<Spanned<EngineListen>>,
+}
+
+/// `[engine.listen]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [engine.listen]")]
+pub(in crate::config) struct EngineListen {
+    pub(in crate::config) address: Entry,
+    pub(in crate::config) mode: Entry,
+    pub(in crate::config) group: Entry,
+    pub(in crate::config) users: List,
+}
+
+/// The whole file of an engine that runs apart from its gateway: the keys that it may have.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+#[allow(
+    dead_code,
+    reason = "only its keys count; the values are read with the whole file"
+)]
+pub(super) struct EngineFile {
+    operations: Entry,
+    operations_hosts: List,
+    server: Option<EngineServer>,
+    timeouts: Option<Value>,
+    limits: Option<Value>,
+    comms: Option<Value>,
+    engine: Option<Value>,
+    editor: Option<Value>,
+    storage: Option<Value>,
+    log: Option<Value>,
+    admin_route: Option<Value>,
+}
+
+/// `[server]` of such a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [server]")]
+#[allow(
+    dead_code,
+    reason = "only its keys count; the values are read with the whole file"
+)]
+struct EngineServer {
+    workers: Entry,
+    drain: Entry,
+    watch: Entry,
+    trusted_proxies: List,
+    trusted_proxy_headers: List,
 }
 
 /// `[engine.node_host]`.

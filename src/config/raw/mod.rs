@@ -7,7 +7,7 @@ mod engine;
 mod federated;
 
 pub(super) use audit::{Audit, AuditSink};
-pub(super) use engine::{ContextStore, Engine, NodeHost};
+pub(super) use engine::{ContextStore, Engine, EngineListen, NodeHost};
 pub(super) use federated::{ClaimGrant, Jwt, Oidc};
 
 use super::error::{Problem, SpannedError};
@@ -28,11 +28,19 @@ pub(super) type Lists = Option<Spanned<BTreeMap<Spanned<String>, Spanned<Vec<Spa
 
 /// Reads the text; every key is known afterwards.
 pub(super) fn parse(text: &str) -> Result<Root, SpannedError> {
+    let root: Root = read(text)?;
+    if root.engine.listen.is_some() {
+        read::<engine::EngineFile>(text)?;
+    }
+    Ok(root)
+}
+
+fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, SpannedError> {
     let file = toml::Deserializer::parse(text).map_err(|error| SpannedError {
         span: error.span().unwrap_or_default(),
         problem: Problem::Syntax(error.message().to_owned()),
     })?;
-    Root::deserialize(file).map_err(|error| shape(&error))
+    T::deserialize(file).map_err(|error| shape(&error))
 }
 
 /// A misplaced or unknown key. serde gives names and kinds only in its message, which also quotes values that may be

@@ -5,7 +5,7 @@ mod crossing;
 mod dashboards;
 mod deployments;
 mod failures;
-mod http;
+pub mod http;
 mod left_out;
 mod packages;
 mod pressure;
@@ -112,7 +112,7 @@ impl Hosted {
 }
 
 /// A Node-RED user directory with the runtime and the tests' own nodes.
-fn user_directory(directory: &Path) {
+pub fn user_directory(directory: &Path) {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let modules = directory.join("node_modules");
     fs::create_dir_all(&modules).unwrap();
