@@ -144,6 +144,7 @@ mod secret_redaction;
 mod secrets;
 mod security_headers;
 mod separation;
+mod separation_attacks;
 mod separation_peers;
 mod sessions;
 mod settings_view;
