@@ -26,7 +26,7 @@ mod language;
 #[path = "docs/lists.rs"]
 mod lists;
 
-use flowgate::config::{Config, DEFAULT, Error, Problem};
+use flowgate::config::{Config, DEFAULT, EngineListen, Error, Problem};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -228,6 +228,41 @@ fn the_defaults_of_security_md_are_those_of_gateway_toml() {
     assert!(rows > 20);
 }
 
+/// The engine's file and unit fit the gateway's socket and the users of both. Those are not there where tests run.
+fn an_engine_that_runs_apart_fits(deploy: &Path, socket: &Path) {
+    let read = |file: &str| std::fs::read_to_string(deploy.join(file)).unwrap();
+    let (text, users) = (read("engine.toml"), read("flowgate.sysusers"));
+    for (named, kind) in [
+        ("users = [\"flowgate\"]", "u flowgate "),
+        ("group = \"flowgate-socket\"", "g flowgate-socket "),
+    ] {
+        assert!(
+            text.contains(named) && users.contains(&format!("\n{kind}")),
+            "{named}"
+        );
+    }
+    let text = text.replace("\"flowgate\"", "\"root\"");
+    let text = text.replace("\"flowgate-socket\"", "\"root\"");
+    let config = Config::parse(&text, "engine.toml", Path::new("/etc/flowgate")).unwrap();
+    let Some(EngineListen::Unix(listen)) = &config.engine.listen else {
+        panic!("it has no socket");
+    };
+    assert_eq!((listen.path.as_path(), listen.mode), (socket, 0o660));
+    let units = ["flowgate.service", "flowgate-engine.service"].map(read);
+    assert!(
+        units
+            .iter()
+            .all(|unit| unit.contains("\nSupplementaryGroups=flowgate-socket\n"))
+    );
+    let [gateway, engine] = units;
+    assert!(gateway.contains("\nUser=flowgate\n") && engine.contains("\nUser=flowgate-engine\n"));
+    let directory = socket.parent().unwrap().strip_prefix("/run").unwrap();
+    assert!(engine.contains(&format!("\nRuntimeDirectory={}\n", directory.display())));
+    let state = config.storage.directory.strip_prefix("/var/lib").unwrap();
+    assert!(engine.contains(&format!("\nStateDirectory={}\n", state.display())));
+    assert!(engine.contains(" --config /etc/flowgate/engine.toml engine\n"));
+}
+
 #[test]
 fn the_configuration_for_servers_parses_and_its_unit_gives_it_enough() {
     let deploy = repository().join("deploy");
@@ -242,6 +277,9 @@ fn the_configuration_for_servers_parses_and_its_unit_gives_it_enough() {
     assert!(number("LimitNOFILE=") > config.limits.connections as u64);
     assert!(unit.contains("\nType=notify\n") && number("WatchdogSec=") > 0);
     let socket = std::fs::read_to_string(deploy.join("flowgate.socket")).unwrap();
+    let behind = &config.upstreams[0];
+    assert!(behind.identity_headers && behind.mount.name == "engine");
+    an_engine_that_runs_apart_fits(&deploy, behind.socket.as_deref().unwrap());
     let ports = config.server.listen.iter().map(std::net::SocketAddr::port);
     for port in ports {
         assert!(socket.contains(&format!("\nListenStream={port}\n")));
