@@ -13,6 +13,8 @@ use tempfile::TempDir;
 pub struct EngineProcess {
     child: KillOnDrop,
     log: Receiver<String>,
+    /// The line of its log that says where it listens.
+    pub listening: String,
 }
 
 impl EngineProcess {
@@ -26,9 +28,12 @@ impl EngineProcess {
     pub fn launch(mut command: Command) -> Self {
         let mut child = KillOnDrop(command.stderr(Stdio::piped()).spawn().unwrap());
         let log = read_log(&mut child.0, &Arc::default());
-        let process = Self { child, log };
-        process.wait_for_log("listening on unix:");
-        process
+        let listening = line_with(&log, "listening on ");
+        Self {
+            child,
+            log,
+            listening: listening.unwrap_or_else(|log| panic!("it does not listen:\n{log}")),
+        }
     }
 
     /// Waits for a line of its log with these words.

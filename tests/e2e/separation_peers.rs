@@ -1,9 +1,9 @@
 //! Who may do what at an engine that runs apart: processes of other users at its socket, which only root can start, and
 //! callers at the routes of node packages.
 
-use crate::client::PASSWORD;
+use crate::client::{Client, PASSWORD};
 use crate::engine_process::{EngineProcess, Separated};
-use crate::harness::{hash, public, until};
+use crate::harness::{Gateway, flow_set, hash, public, script, until};
 use crate::node_host::http::with_web;
 use crate::node_host::user_directory;
 use std::fs::{self, Permissions};
@@ -105,4 +105,37 @@ async fn neither_a_public_route_nor_http_permissions_open_an_admin_route_of_a_pa
             .await;
         assert_eq!(tool.status, written, "{name}");
     }
+}
+
+#[tokio::test]
+async fn on_a_loopback_address_an_engine_believes_nobody_who_names_a_user_or_a_client() {
+    let directory = tempfile::tempdir().unwrap();
+    let listen = "[engine.listen]\naddress = \"127.0.0.1:0\"\n";
+    fs::write(directory.path().join("engine.toml"), listen).unwrap();
+    let engine = EngineProcess::launch(crate::engine_process::command(directory.path(), &[]));
+    let (_, url) = engine.listening.split_once("listening on ").unwrap();
+    let url = url.split(' ').next().unwrap();
+    let lines = format!("[upstream]\nurl = \"{url}\"\nidentity_headers = true\n");
+    let gateway = Gateway::with(&(lines + &public(&["/who"])));
+    let token = gateway.sign_in("admin").await;
+    let code = "msg.payload = { user: msg.req.user, ip: msg.req.ip }; return msg";
+    let flows = flow_set(&[script("w", ("get", "/who"), code)]);
+    gateway.deploy(&token, &flows).await;
+    let through = gateway.get("/who").from("127.0.0.9").send().await.json();
+    assert_eq!(through["ip"], "127.0.0.1");
+    let client = Client {
+        address: url.strip_prefix("http://").unwrap().parse().unwrap(),
+        ..Client::clone(&gateway)
+    };
+    let forged = client.get("/who").plain().header("X-Flowgate-User", "root");
+    let forged = forged.header("X-Flowgate-Permissions", "*");
+    let seen = forged
+        .header("X-Forwarded-For", "6.6.6.6")
+        .send()
+        .await
+        .json();
+    assert_eq!(seen["ip"], "127.0.0.1");
+    assert!(seen.get("user").is_none(), "{seen}");
+    let elsewhere = client.get("/who").plain().host("evil.example").send().await;
+    assert_eq!(elsewhere.status, 421);
 }

@@ -78,6 +78,7 @@ struct EngineServer {
     watch: Entry,
     trusted_proxies: List,
     trusted_proxy_headers: List,
+    hosts: List,
 }
 
 /// `[engine.node_host]`.
