@@ -1,6 +1,7 @@
 //! Signs who a caller is, for upstreams and for applications behind another proxy: JSON Web Tokens (RFC 7519) with ES256
 //! (RFC 7518 §3.4), which every library knows, and the public keys as a JWK set (RFC 7517).
 
+use super::identity_cache::{IdentityCache, cache_key};
 use crate::config::IdentityTokens;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
@@ -8,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use crypto::sha256;
+use hyper::header::HeaderValue;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
@@ -29,6 +31,8 @@ pub struct IdentitySigner {
     lifetime: u64,
     audiences: Vec<String>,
     jwks: Bytes,
+    /// Tokens that are sent again.
+    cache: IdentityCache,
 }
 
 struct Key {
@@ -64,6 +68,7 @@ impl IdentitySigner {
             issuer: config.issuer.clone(),
             lifetime: config.lifetime.as_secs(),
             audiences: config.audiences.clone(),
+            cache: IdentityCache::default(),
         })
     }
 
@@ -77,8 +82,21 @@ impl IdentitySigner {
         self.audiences.iter().any(|known| known == audience)
     }
 
-    /// A token; `None`: there is no key.
-    pub fn sign(&self, claims: &IdentityClaims<'_>) -> Option<String> {
+    /// A token as a header's value, of an earlier request if that has not yet lived half its life; `None`: there is no key.
+    pub fn token(&self, claims: &IdentityClaims<'_>) -> Option<HeaderValue> {
+        let parts = [claims.user, claims.audience].into_iter();
+        let key = cache_key(parts.chain(claims.permissions.iter().copied()));
+        if let Some(token) = self.cache.find(&key, claims.now) {
+            return Some(token);
+        }
+        let mut token = HeaderValue::try_from(self.sign(claims)?).ok()?;
+        token.set_sensitive(true);
+        let until = claims.now + self.lifetime / 2;
+        self.cache.keep(key, &token, (claims.now, until));
+        Some(token)
+    }
+
+    fn sign(&self, claims: &IdentityClaims<'_>) -> Option<String> {
         let key = self.key.as_ref()?;
         let content = json!({
             "iss": self.issuer,

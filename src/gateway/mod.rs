@@ -5,6 +5,7 @@ mod freeze;
 mod health_watch;
 mod hosts;
 mod identity;
+mod identity_cache;
 #[cfg(feature = "engine")]
 mod own_engine;
 #[cfg(feature = "engine")]

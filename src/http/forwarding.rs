@@ -47,7 +47,7 @@ pub(super) fn identity(
 ) -> Identity {
     let permissions = caller.permissions.shown();
     let sign = |audience| {
-        ctx.gateway.identity.load().sign(&IdentityClaims {
+        ctx.gateway.identity.load().token(&IdentityClaims {
             user: &caller.user,
             permissions: permissions.names().collect(),
             audience,

@@ -81,12 +81,8 @@ impl Identity {
 
     /// With a token that proves it, if there is one.
     #[must_use]
-    pub fn with_token(mut self, token: Option<String>) -> Self {
-        self.token = token.and_then(|token| HeaderValue::try_from(token).ok());
-        if let Some(token) = &mut self.token {
-            token.set_sensitive(true);
-        }
-        self
+    pub fn with_token(self, token: Option<HeaderValue>) -> Self {
+        Self { token, ..self }
     }
 
     /// Sets the headers.

@@ -1,5 +1,6 @@
 //! The signed identity of a caller: `X-Flowgate-Identity`, and the keys for it.
 
+use crate::client::PASSWORD;
 use crate::harness::Gateway;
 use crate::mock_upstream::{Action, MockUpstream, ok};
 use aws_lc_rs::rand::SystemRandom;
@@ -150,4 +151,44 @@ async fn verify_signs_for_the_applications_that_are_configured_and_keys_are_repl
     // A list that cannot be read leaves the keys as they are.
     gateway.reload(&lines("[\"missing.key\"]")).await;
     assert!(verified(&new, &jwks(&gateway).await).is_some());
+}
+
+#[tokio::test]
+async fn a_token_is_shared_by_requests_of_one_user_audience_and_set_of_permissions() {
+    let directory = tempfile::tempdir().unwrap();
+    make_key(directory.path(), "a.key");
+    let lines =
+        "[identity]\nkeys = [\"a.key\"]\nlifetime = \"1h\"\naudiences = [\"reports\", \"charts\"]";
+    let gateway = Gateway::open(lines, directory);
+    let keys = jwks(&gateway).await;
+    let ask = async |token: &str, audience: &str| {
+        let path = format!("/gateway/verify?audience={audience}");
+        let answer = gateway.get(&path).token(token).send().await;
+        answer.header("x-flowgate-identity").to_owned()
+    };
+    let reader = gateway.sign_in("reader").await;
+    let first = ask(&reader, "reports").await;
+    assert_eq!(ask(&reader, "reports").await, first);
+    assert_eq!(
+        ask(&gateway.sign_in("reader").await, "reports").await,
+        first,
+        "in another session too"
+    );
+    let narrower = gateway.sign_in_request("reader", PASSWORD, "flows.read");
+    let narrower = narrower.send().await.json();
+    let narrower = narrower["access_token"].as_str().unwrap();
+    for (token, audience, claim, value) in [
+        (reader.as_str(), "charts", "aud", json!("charts")),
+        (
+            &gateway.sign_in("admin").await,
+            "reports",
+            "sub",
+            json!("admin"),
+        ),
+        (narrower, "reports", "permissions", json!(["flows.read"])),
+    ] {
+        let other = ask(token, audience).await;
+        assert_eq!(verified(&other, &keys).unwrap()[claim], value);
+    }
+    assert_eq!(verified(&first, &keys).unwrap()["sub"], "reader");
 }
