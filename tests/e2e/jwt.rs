@@ -4,8 +4,7 @@ use crate::client::Answer;
 use crate::comms_client::{Channel, ServerMessage};
 use crate::harness::{Gateway, flow_set, restart_marker, until};
 use crate::jwt_issuer::{ISSUER, JwtIssuer, Keys, SigningKey, set_of};
-use crate::mock_upstream::{Action, MockUpstream, ok};
-use crate::multiple_upstreams::in_front_of;
+use crate::multiple_upstreams::{in_front_of, with_settings};
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use jsonwebtoken::{Algorithm, EncodingKey};
@@ -67,14 +66,7 @@ async fn a_machine_deploys_with_the_token_of_its_ci_system_and_the_permissions_o
 
 #[tokio::test]
 async fn claims_give_rights_to_single_flows_and_at_single_upstreams() {
-    let answer = |request: &str| match request.split(' ').nth(1) {
-        Some("/settings") => Action::Respond(ok("application/json", r#"{"httpNodeRoot":"/"}"#)),
-        _ => Action::Respond(ok("application/json", r#"{"rev":"2"}"#)),
-    };
-    let (one, two) = (
-        MockUpstream::start(answer).await,
-        MockUpstream::start(answer).await,
-    );
+    let (one, two) = (with_settings().await, with_settings().await);
     let issuer = JwtIssuer::start().await;
     let grants = "[[auth.jwt.grant]]\nclaims = { sub = [\"repo:acme/*\"] }\npermissions = [\"flows.write:Line*\"]\n\
                   [[auth.jwt.grant]]\nclaims = { sub = [\"repo:acme/flows\"] }\nupstream = \"one\"\npermissions = [\"settings.read\"]\n";

@@ -13,6 +13,15 @@ pub async fn named(name: &'static str) -> MockUpstream {
     MockUpstream::start(move |request| Action::Respond(ok("text/plain", &answer(request)))).await
 }
 
+/// One with settings, and a revision for everything else.
+pub async fn with_settings() -> MockUpstream {
+    MockUpstream::start(|request| match request.split(' ').nth(1) {
+        Some("/settings") => Action::Respond(ok("application/json", r#"{"httpNodeRoot":"/"}"#)),
+        _ => Action::Respond(ok("application/json", r#"{"rev":"2"}"#)),
+    })
+    .await
+}
+
 /// The config of a gateway in front of these, each with lines of its own.
 pub fn in_front_of(upstreams: &[(&MockUpstream, &str)]) -> String {
     let table = |(behind, lines): &(&MockUpstream, &str)| {

@@ -1,20 +1,12 @@
 //! Permissions of users at several upstreams behind one gateway.
 
 use crate::harness::{Gateway, public, until};
-use crate::mock_upstream::{Action, MockUpstream, ok};
-use crate::multiple_upstreams::{in_front_of, named, sign_in};
+use crate::multiple_upstreams::{in_front_of, named, sign_in, with_settings};
 use serde_json::json;
 
 #[tokio::test]
 async fn a_user_has_separate_permissions_at_each_upstream() {
-    let answer = |request: &str| match request.split(' ').nth(1) {
-        Some("/settings") => Action::Respond(ok("application/json", r#"{"httpNodeRoot":"/"}"#)),
-        _ => Action::Respond(ok("application/json", r#"{"rev":"2"}"#)),
-    };
-    let (one, two) = (
-        MockUpstream::start(answer).await,
-        MockUpstream::start(answer).await,
-    );
+    let (one, two) = (with_settings().await, with_settings().await);
     let place = "path = \"/one\"\npermissions = { reader = [\"*\"], admin = [] }";
     let lines = in_front_of(&[(&one, place), (&two, "path = \"/two\"")]);
     let gateway = Gateway::with(&lines);

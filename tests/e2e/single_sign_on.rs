@@ -4,9 +4,9 @@
 use crate::harness::{Gateway, flow_set, script, until};
 use crate::jwt::is_closed;
 use crate::mock_upstream::{Action, MockUpstream, ok};
-use crate::oidc_provider::{OidcProvider, SsoBrowser};
-use crate::reverse_proxies::free_address;
-use crate::sign_in_page::Browser;
+use crate::oidc_provider::{DASH, OidcProvider, SsoBrowser};
+use crate::reverse_proxies::{ReverseProxy, free_address};
+use crate::sign_in_page::{Browser, resolved};
 use serde_json::json;
 
 async fn deploy_page(gateway: &Gateway) {
@@ -304,4 +304,43 @@ async fn a_code_of_another_sign_in_is_refused_by_pkce_and_counts_once() {
     let answer = victim.browser.navigate(injected).send().await;
     assert_eq!(answer.status, 403, "the code is of another sign-in");
     assert!(!answer.text().contains("data-token"));
+}
+
+#[tokio::test]
+async fn behind_a_proxy_that_removes_a_path_the_sign_in_leads_there_and_back() {
+    let (front, behind) = (free_address(), free_address());
+    let mut provider = OidcProvider::start_for(&format!("https://{front}/plant"));
+    provider.tell("groups ann readers");
+    let redirect =
+        format!("redirect_url = \"https://{front}/plant/gateway/sign-in/corp/callback\"");
+    let trusted = "[server]\ntrusted_proxies = [\"127.0.0.1\"]\n";
+    let lines = provider.config(behind, &redirect);
+    let gateway = Gateway::with(&(lines.replace("[server]\n", trusted) + DASH));
+    let certificates = gateway.directory.path().join("certs");
+    let certificates = certificates.display();
+    let config = format!(
+        "server {{ listen {front} ssl;\n\
+         ssl_certificate {certificates}/self-signed.crt;\nssl_certificate_key {certificates}/self-signed.key;\n\
+         location /plant/ {{ proxy_pass https://{behind}/;\nproxy_set_header Host $http_host;\n\
+         proxy_set_header X-Forwarded-Host $http_host;\nproxy_set_header X-Forwarded-For $remote_addr;\n\
+         proxy_set_header X-Forwarded-Proto $scheme; }} }}"
+    );
+    let _nginx = ReverseProxy::nginx(&config, front).await;
+    let mut client = (*gateway).clone();
+    client.address = front;
+
+    let mut sso = SsoBrowser::new(&client);
+    let led = sso.browser.navigate("/plant/dash").send().await;
+    let page = resolved("/plant/dash", led.header("location"));
+    assert_eq!(page, "/plant/gateway/sign-in?return=%2Fdash");
+    let html = sso.browser.navigate(&page).send().await.text();
+    let (_, link) = html.split_once("class=\"provider\" href=\"").unwrap();
+    let begin = resolved(&page, link.split_once('"').unwrap().0);
+    assert_eq!(begin, "/plant/gateway/sign-in/corp?return=%2Fdash");
+    let answer = sso.sign_in(&begin).await;
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    let callback = "/plant/gateway/sign-in/corp/callback";
+    assert_eq!(resolved(callback, answer.header("location")), "/plant/dash");
+    // Signed in: there is no such flow.
+    assert_eq!(sso.browser.navigate("/plant/dash").send().await.status, 404);
 }
