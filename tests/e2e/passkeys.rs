@@ -267,7 +267,9 @@ async fn a_code_of_an_authenticator_app_steps_a_session_up_without_a_new_sign_in
     let lines =
         second_factor::lines() + "[auth]\nstep_up = [\"flows.write\"]\nstep_up_after = \"1s\"\n";
     let gateway = Gateway::with(&lines);
-    let password = format!("{PASSWORD}{}", second_factor::code(0));
+    // Said once: in the next step it would be another one.
+    let used = second_factor::code(0);
+    let password = format!("{PASSWORD}{used}");
     let signed_in = gateway.sign_in_request("ann", &password, "").send().await;
     let session = token(&signed_in);
     let give = async |password: &str, code: &str| {
@@ -278,7 +280,7 @@ async fn a_code_of_an_authenticator_app_steps_a_session_up_without_a_new_sign_in
     for (password, code) in [
         ("wrong", second_factor::code(1)),
         (PASSWORD, "000000".to_owned()),
-        (PASSWORD, second_factor::code(0)),
+        (PASSWORD, used),
     ] {
         assert_eq!(give(password, &code).await.code(), "invalid_grant");
     }
