@@ -11,7 +11,7 @@ const FAILURES = new Set(['permission.denied', 'auth.lockout', 'auth.guessing', 
 
 export function record(one) {
     const own = Object.entries(one).filter(([name]) => !COMMON.has(name));
-    const failed = FAILURES.has(one.event) || String(one.event).split('.').includes('fail');
+    const failed = FAILURES.has(one.event) || /(?:^|\.)fail(?:\.|$)/.test(one.event);
     return h('tr', null,
         h('td', { class: 'nowrap' }, String(one.seq)),
         h('td', { class: 'nowrap' }, h('time', { datetime: one.time, title: one.time }, moment(one.time))),

@@ -21,8 +21,9 @@ export function frame(views, name, signOut, again) {
                 h('a', { href: `#/${view}`, 'aria-current': view === name && 'page' }, t(`nav.${view}`)))),
             menu(signOut, again)),
         main);
-    // On a phone not all fit.
-    document.querySelector('.nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
+    // On a phone not all fit. `scrollIntoView` would move the place at which the Tab key begins.
+    const current = document.querySelector('.nav [aria-current]');
+    if (current) current.parentElement.scrollLeft = current.offsetLeft - (current.parentElement.clientWidth - current.offsetWidth) / 2;
     return main;
 }
 

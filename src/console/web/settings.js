@@ -33,7 +33,7 @@ function value(one, isSecret) {
 }
 
 function table(names, rows) {
-    return h('div', { class: 'table' }, h('table', null,
+    return h('div', { class: 'table settings', role: 'region', tabindex: '0', 'aria-label': t(`settings.${names[1]}`) }, h('table', null,
         h('thead', null, h('tr', null, names.map((name) => h('th', { scope: 'col' }, t(`settings.${name}`))))),
         h('tbody', null, rows)));
 }
