@@ -17,6 +17,7 @@ scenario(async (user) => {
     assert.equal(await page.locator('.entry[aria-current]').filter({ hasText: 'Tune line 3' }).count(), 1);
     await page.locator('.lines .removed').getByText('return msg.payload / 10').waitFor();
     await page.locator('.lines .added').getByText('return msg.payload / 0').waitFor();
+    await page.locator('.lines .added .code-keyword').getByText('return').waitFor();
     await admin.seeAndCheck('sees what broke line 3');
 
     // Two: undo, with what it would do.

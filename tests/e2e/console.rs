@@ -260,6 +260,20 @@ async fn the_audit_log_in_front_of_node_red_is_followed_too() {
 }
 
 #[tokio::test]
+async fn the_node_that_uses_the_time_of_the_engine_is_measured_and_shown() {
+    let gateway = Gateway::with(&(users() + &user("flows only", r#"["flows.read"]"#)));
+    let admin = gateway.sign_in("admin").await;
+    let flows = json!([
+        { "id": "orders", "type": "tab", "label": "Orders" },
+        { "id": "tick", "type": "inject", "z": "orders", "x": 150, "y": 100, "repeat": "0.05", "wires": [["parse"]] },
+        { "id": "parse", "type": "function", "z": "orders", "x": 400, "y": 100, "name": "Parse", "wires": [],
+          "func": "const end = Date.now() + 5; while (Date.now() < end) {} return msg;" },
+    ]);
+    gateway.deploy(&admin, &flows).await;
+    play("console/heat.mjs", &url(&gateway, ""), nothing).await;
+}
+
+#[tokio::test]
 async fn the_settings_are_shown_with_what_a_reload_would_change() {
     let directory = tempfile::tempdir().unwrap();
     let lines = users() + "[server]\nwatch = \"off\"\n";

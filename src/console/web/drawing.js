@@ -57,6 +57,12 @@ export class Drawing {
         this.draw();
     }
 
+    // What nodes used of the engine, by id.
+    heat(found) {
+        this.painter.heat = found;
+        this.draw();
+    }
+
     select(id) {
         this.painter.selected = id;
         this.draw();

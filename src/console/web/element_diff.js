@@ -8,6 +8,9 @@ import { tree } from './value_diff.js';
 // Properties whose texts are code or prose with lines of their own.
 const TEXTS = new Set(['func', 'initialize', 'finalize', 'template', 'info', 'format', 'html', 'sql', 'query', 'css']);
 
+// Those of them that are JavaScript.
+const CODE = new Set(['func', 'initialize', 'finalize']);
+
 export function element(found) {
     const credentials = found.credentials === 'changed';
     const properties = Object.entries(found.properties ?? {});
@@ -38,6 +41,6 @@ function property(name, values) {
 function difference(name, { before, after }) {
     const isText = (value) => value === undefined || typeof value === 'string';
     const hasLines = TEXTS.has(name) || [before, after].some((value) => typeof value === 'string' && value.includes('\n'));
-    if (isText(before) && isText(after) && hasLines) return lineDiff(before ?? '', after ?? '');
+    if (isText(before) && isText(after) && hasLines) return lineDiff(before ?? '', after ?? '', CODE.has(name));
     return tree(before, after);
 }

@@ -3,6 +3,7 @@
 import * as api from './api.js';
 import { Drawing } from './drawing.js';
 import { h, put } from './dom.js';
+import { heat } from './heat.js';
 import { nodePanel } from './node_panel.js';
 import { tab } from './scene.js';
 import * as session from './session.js';
@@ -61,7 +62,8 @@ class Flows {
         this.title = h('h2');
         this.search = h('input', { type: 'search', placeholder: t('flows.search'), 'aria-label': t('flows.search'), oninput: () => this.showNodes() });
         this.nodes = h('ul', { class: 'chips' });
-        put(this.stage, this.notice, this.title, this.drawing.element, this.panel,
+        const measured = session.may('diagnostics.read') && session.may('flows.read') && heat(() => this.scene.nodes, (found) => this.drawing.heat(found));
+        put(this.stage, this.notice, this.title, this.drawing.element, measured, this.panel,
             h('details', { class: 'card', ontoggle: () => this.showNodes() }, h('summary', null, t('flows.nodes')), h('br'), this.search, h('br'), h('br'), this.nodes));
         if (session.may('status.read')) this.statuses = new Statuses((all) => this.drawing.statuses(all), (rev) => this.deployed(rev));
         // The address may have changed meanwhile.

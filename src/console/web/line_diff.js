@@ -1,6 +1,7 @@
 // The difference of two texts, line by line.
 
 import { h } from './dom.js';
+import { highlighted } from './highlight.js';
 import { t } from './text.js';
 
 // Cells of the table of the longest common subsequence. Our choice: 16 MB and a tenth of a second; above it all lines
@@ -49,9 +50,11 @@ function middle(a, b, offset, found) {
 
 const SIGNS = { added: '+', removed: '−', '': '' };
 
-// The same to look at: changes with the lines around them.
-export function lineDiff(before, after) {
+// The same to look at: changes with the lines around them; code in colours.
+export function lineDiff(before, after, isCode = false) {
     const all = lines(before, after);
+    const [coloured, colouredAfter] = isCode ? [before, after].map((text) => highlighted(text.split('\n'))) : [[], []];
+    const shown = ([, line, old, number]) => (number ? colouredAfter[number - 1] : coloured[old - 1]) ?? line;
     const near = all.map(() => false);
     all.forEach(([kind], at) => {
         if (kind) near.fill(true, Math.max(0, at - CONTEXT), at + CONTEXT + 1);
@@ -59,7 +62,7 @@ export function lineDiff(before, after) {
     const rows = [];
     for (let at = 0; at < all.length; at++) {
         if (near[at]) {
-            rows.push(row(...all[at]));
+            rows.push(row(all[at], shown(all[at])));
         } else if (at === 0 || near[at - 1]) {
             let end = at;
             while (end < all.length && !near[end]) end++;
@@ -69,10 +72,10 @@ export function lineDiff(before, after) {
     return h('div', { class: 'lines', role: 'group', 'aria-label': t('lines.label'), tabindex: '0' }, rows);
 }
 
-function row(kind, line, before, after) {
+function row([kind, line, before, after], shown) {
     return h('div', { class: kind },
         h('span', { class: 'number', 'aria-hidden': 'true' }, before ?? ''),
         h('span', { class: 'number', 'aria-hidden': 'true' }, after ?? ''),
         h('span', null, h('span', { 'aria-hidden': 'true' }, SIGNS[kind]), kind && h('span', { class: 'unseen' }, t(`difference.${kind}`))),
-        h('span', null, line || ' '));
+        h('span', null, line ? shown : ' '));
 }

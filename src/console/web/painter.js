@@ -1,6 +1,7 @@
 // Paints the visible part of a scene. Elements are found by the squares of a grid that they lie in, and at small scales are
 // painted with less: ten thousand nodes at once are rectangles of a few colours.
 
+import { heatText } from './heat.js';
 import { bounds, ends } from './scene.js';
 
 // The side of a square of the grid.
@@ -20,6 +21,7 @@ export class Painter {
         this.ctx = canvas.getContext('2d');
         this.ratio = 1;
         this.statuses = new Map();
+        this.heat = new Map();
         this.selected = null;
         this.readColours();
     }
@@ -85,6 +87,28 @@ export class Painter {
         this.wires(seen.wires);
         if (scale < OUTLINES) this.far(seen.nodes);
         else this.near(seen.nodes);
+        if (this.heat.size > 0) this.hot(seen.nodes);
+    }
+
+    // The share of the engine's time as a frame, the wider the more, and share and messages as text at the input.
+    hot(nodes) {
+        const { ctx, colours } = this;
+        for (const node of nodes) {
+            const used = this.heat.get(node.id);
+            if (!used) continue;
+            const { x, y, w, h } = node;
+            const width = 2 + 10 * Math.sqrt(Math.min(used.share, 1));
+            ctx.strokeStyle = colours.removed;
+            ctx.globalAlpha = 0.35 + 0.65 * Math.sqrt(Math.min(used.share, 1));
+            ctx.lineWidth = width;
+            ctx.strokeRect(x - width / 2, y - width / 2, w + width, h + width);
+            ctx.globalAlpha = 1;
+            if (this.scale < LABELS) continue;
+            ctx.fillStyle = colours.removed;
+            ctx.font = '12px system-ui, sans-serif';
+            ctx.textBaseline = 'middle';
+            ctx.fillText(heatText(used), x, y - width - 8);
+        }
     }
 
     groups() {

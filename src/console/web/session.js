@@ -82,14 +82,21 @@ export function current() {
     return user;
 }
 
-// Whether the user has a permission, as the gateway decides it: `*`, `read` and `write` cover others.
-export function may(permission) {
+// The permission that covers another, as the gateway decides it: `*`, `read` and `write` cover others.
+export function covering(permission) {
     const had = user?.permissions ?? [];
     const all = permission.endsWith('.read') ? 'read' : permission.endsWith('.write') ? 'write' : null;
-    return had.some((one) => one === '*' || one === permission || one === all);
+    return had.find((one) => one === permission) ?? had.find((one) => one === '*' || (all && (one === all || one === `*.${all}`)))
+        ?? had.find((one) => one.startsWith(`${permission}:`)) ?? null;
+}
+
+// Whether the user has a permission, for all flows.
+export function may(permission) {
+    const had = covering(permission);
+    return had !== null && !had.startsWith(`${permission}:`);
 }
 
 // The same, or for some flows only (`flows.write:FLOW`).
 export function maySome(permission) {
-    return may(permission) || (user?.permissions ?? []).some((one) => one.startsWith(`${permission}:`));
+    return covering(permission) !== null;
 }
