@@ -35,13 +35,13 @@ pub(super) enum EditorCommand {
 /// Where from, and where to.
 #[derive(Args)]
 pub(super) struct Install {
-    /// The registry; otherwise the environment variable npm_config_registry, or https://registry.npmjs.org
+    /// The registry; otherwise the environment variable `npm_config_registry`, or npm's own
     #[arg(long, value_name = "URL")]
     registry: Option<String>,
     /// A PEM file of the authorities that sign the registry's certificate; otherwise those of the system
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// The folder; otherwise the one that `[editor] modules` names, or editor/node_modules beside the configuration
+    /// The folder; otherwise the one that `[editor] modules` names, or `editor/node_modules` beside the configuration
     #[arg(value_name = "DIRECTORY")]
     directory: Option<PathBuf>,
 }

@@ -137,6 +137,9 @@ class Person {
     // Keeps a screenshot, and asks axe-core what is hard to use without eyes or a mouse.
     async seeAndCheck(what) {
         await this.see(what);
+        // A page that is wider than the screen hides its navigation on a phone.
+        const width = await this.page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+        assert.ok(width[0] <= width[1], `${what}: the page is ${width[0]} pixels wide, the screen ${width[1]}`);
         await this.page.evaluate(AXE);
         const found = await this.page.evaluate(async () => (await window.axe.run()).violations);
         const heavy = found.filter(({ impact }) => ['serious', 'critical'].includes(impact));

@@ -59,7 +59,7 @@ function list({ file, settings }) {
         h('td', null, value(one.value, one.secret)),
         h('td', null, value(one.default, false)),
         h('td', null, String(one.line))));
-    const shown = h('div');
+    const shown = h('div', { class: 'stack' });
     const fill = (only) => {
         const found = rows(only);
         put(shown, found.length === 0 ? h('p', { class: 'empty' }, t('settings.all_default')) : table(['key', 'value', 'default', 'line'], found));
