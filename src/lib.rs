@@ -13,10 +13,11 @@
 //!    other machines.
 //! 6. [`comms`]: the channel that delivers events to editors.
 //! 7. [`deployment`]: the transaction that replaces the active flow set. `editor`: the stock editor's files.
-//! 8. [`gateway`]: the shared state of all requests.
-//! 9. [`http`]: the path of a request, from rate limits to the response.
-//! 10. [`server`]: listeners, TLS, workers, drain.
-//! 11. [`cli`]: the commands.
+//! 8. `palette`: installs, removes, enables and disables npm packages.
+//! 9. [`gateway`]: the shared state of all requests.
+//! 10. [`http`]: the path of a request, from rate limits to the response.
+//! 11. [`server`]: listeners, TLS, workers, drain.
+//! 12. [`cli`]: the commands.
 
 pub mod allocator;
 pub mod audit;
@@ -35,6 +36,8 @@ pub mod fuzzing;
 pub mod gateway;
 pub mod http;
 pub mod metrics;
+#[cfg(feature = "engine")]
+pub mod palette;
 pub mod policy;
 pub mod server;
 pub mod sinks;

@@ -16,6 +16,7 @@ const LAYERS: &[&[&str]] = &[
     &["policy", "sinks"],
     &["comms"],
     &["deployment", "editor"],
+    &["palette"],
     &["gateway"],
     &["http"],
     &["server"],

@@ -86,6 +86,14 @@ events! {
     WriteFail = "admin.write.fail",
     /// Such a write is about to be done, while it is not certain that the log can be written.
     WriteBegin = "admin.write.begin",
+    /// An npm package was installed, or another version of it.
+    PackageInstall = "package.install",
+    /// An npm package was removed.
+    PackageRemove = "package.remove",
+    /// Node sets of npm packages were enabled or disabled.
+    PackageSwitch = "package.switch",
+    /// Such a change of the palette has failed, with the reason; everything is as it was before.
+    PackageFail = "package.fail",
     /// Credentials have been read.
     SecretRead = "secret.read",
     /// Flows are about to be sent to the upstream.

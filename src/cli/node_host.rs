@@ -84,6 +84,7 @@ fn package(directory: &Path) -> Option<Package> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::config::Installs;
     use std::fs;
     use std::time::Duration;
 
@@ -95,6 +96,16 @@ mod tests {
             start_timeout: Duration::ZERO,
             sockets: directory.to_owned(),
             launcher: None,
+            disabled: Vec::new(),
+            installs: Installs {
+                allow: Vec::new(),
+                deny: Vec::new(),
+                scripts: Vec::new(),
+                registry: None,
+                catalogues: Vec::new(),
+                npm: "npm".into(),
+                timeout: Duration::ZERO,
+            },
         }
     }
 

@@ -167,6 +167,7 @@ enum Retention {
     /// An empty status: as in Node-RED, sent only if there was another one.
     NoStatus(SmolStr),
     Debug(Arc<str>),
+    NodeSets(Arc<str>),
 }
 
 impl Retention {
@@ -184,6 +185,9 @@ impl Retention {
                 }
                 None => Self::NoStatus(id),
             },
+            Event::NodeSets { change, data } => {
+                Self::NodeSets(message(&format!("notification/node/{change}"), &data))
+            }
             Event::Debug(data) => Self::Debug(message("debug", &data)),
         }
     }
@@ -194,6 +198,7 @@ impl Retained {
     fn keep(&mut self, retention: Retention) -> Option<Message> {
         let text = match retention {
             Retention::Debug(text) => return Some(Message { text, debug: true }),
+            Retention::NodeSets(text) => text,
             Retention::State(text) => self.state.insert(text).clone(),
             Retention::Stopped(text) => self.stopped.insert(text).clone(),
             Retention::Deploy(text) => self.deploy.insert(text).clone(),

@@ -5,6 +5,7 @@
 use super::Engine;
 use super::engine_listen;
 use super::error::SpannedError;
+use super::installs::{Installs, installs};
 use super::raw;
 use super::route;
 use super::setting::{Source, flag, is_variable, number};
@@ -36,6 +37,10 @@ pub struct NodeHost {
     /// The program that starts it (`flowgate node-host`); `None`: it is started without, and may outlive the gateway if it
     /// hangs.
     pub launcher: Option<PathBuf>,
+    /// The node sets that users have disabled, as `package/set`; known at start.
+    pub disabled: Vec<String>,
+    /// The packages that users may install.
+    pub installs: Installs,
 }
 
 /// One `[[engine.context]]`: a store for what flows remember.
@@ -151,20 +156,13 @@ fn node_host(
     };
     Ok(NodeHost {
         directory: source.path(directory)?,
-        node: match &raw.node {
-            // A name without a slash is found in PATH.
-            Some(entry) if entry.get_ref().as_str().is_some_and(|n| n.contains('/')) => {
-                source.path(entry)?
-            }
-            Some(entry) => source.parsed(entry, "a path, or the name of a program", |text| {
-                (!text.is_empty()).then(|| text.into())
-            })?,
-            None => "node".into(),
-        },
+        node: source.program(raw.node.as_ref(), "node")?,
         memory: source.size(raw.memory, 512 * MIB, 64 * MIB..=64 * GIB)?,
         start_timeout: source.duration(raw.start_timeout, 30 * SECOND, SECOND..=HOUR)?,
         sockets: data.join("node-host"),
         launcher: None,
+        disabled: Vec::new(),
+        installs: installs(raw.install.unwrap_or_default(), source)?,
     })
 }
 

@@ -156,6 +156,23 @@ impl Source<'_> {
         })
     }
 
+    /// A program: a path, or a name without a slash, which is found in PATH.
+    pub(super) fn program(
+        &self,
+        entry: Option<&Spanned<Value>>,
+        default: &str,
+    ) -> Result<PathBuf, SpannedError> {
+        match entry {
+            Some(entry) if entry.get_ref().as_str().is_some_and(|n| n.contains('/')) => {
+                self.path(entry)
+            }
+            Some(entry) => self.parsed(entry, "a path, or the name of a program", |text| {
+                (!text.is_empty()).then(|| text.into())
+            }),
+            None => Ok(default.into()),
+        }
+    }
+
     /// A directory; without one, this one beside the file.
     pub(super) fn directory(&self, entry: Entry, default: &str) -> Result<PathBuf, SpannedError> {
         entry.map_or_else(|| Ok(self.base.join(default)), |entry| self.path(&entry))

@@ -16,11 +16,10 @@ pub use archive::ArchiveError;
 pub use examples::Example;
 pub use files::File;
 pub use install::{InstallError, PACKAGES, PinnedPackage, install};
-pub use packages::{PackageSet, package_folders};
+pub use packages::{InstalledPackages, PackageSet, Packages, package_folders};
 
 use files::Folder;
 use limits::quota::{Grant, Quota};
-use packages::Packages;
 use palette::Set;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeSet;
@@ -83,7 +82,7 @@ pub struct Editor {
     version: String,
     languages: Vec<String>,
     sets: Vec<Set>,
-    packages: Packages,
+    packages: Option<Arc<InstalledPackages>>,
     places: Arc<Quota>,
 }
 
@@ -114,18 +113,24 @@ impl Editor {
             version,
             languages: languages.folders,
             sets,
-            packages: Packages::default(),
+            packages: None,
             places: Quota::new(ANSWERS, ANSWERS_PER_ADDRESS),
         })
     }
 
-    /// The same with the node sets of the packages in the directory of the node host.
+    /// The same with the node sets of these packages.
     #[must_use]
-    pub fn with_packages(self, directory: &Path) -> Self {
+    pub fn with_packages(self, packages: &Arc<InstalledPackages>) -> Self {
         Self {
-            packages: Packages::find(directory),
+            packages: Some(Arc::clone(packages)),
             ..self
         }
+    }
+
+    /// The packages that are there now.
+    pub fn packages(&self) -> Arc<Packages> {
+        let packages = self.packages.as_ref();
+        packages.map(|packages| packages.now()).unwrap_or_default()
     }
 
     /// Waits until this address has a place for one more answer with a part of the editor, which it keeps until its
@@ -153,31 +158,21 @@ impl Editor {
             .map(|set| (set.name.as_str(), set.types.as_slice()))
     }
 
-    /// The node sets of packages, each with the name and version of its package.
-    pub fn package_sets(&self) -> impl Iterator<Item = (&str, &str, &PackageSet)> {
-        self.packages.sets()
-    }
-
-    /// The plugins of packages, each with the name and version of its package.
-    pub fn plugins(&self) -> impl Iterator<Item = (&str, &str, &PackageSet)> {
-        self.packages.plugins()
-    }
-
     /// The plugins of packages: HTML for the editor.
     pub fn plugins_html(&self) -> String {
         let mut html = String::new();
-        self.packages.write_plugins(&mut html);
+        self.packages().write_plugins(&mut html);
         html
     }
 
     /// A file of a package for the editor; the path begins with the name of the package.
     pub fn resource(&self, path: &[String]) -> Option<File> {
-        self.packages.resource(path)
+        self.packages().resource(path)
     }
 
     /// The words of the node sets and plugins of packages in a language, by package and set.
     pub fn package_words(&self, language: &str) -> Json {
-        self.packages.words(language)
+        self.packages().words(language)
     }
 
     /// The page.
@@ -206,13 +201,13 @@ impl Editor {
         let icons = self.nodes.below("icons").filter(|_| module == CORE);
         icons
             .and_then(|icons| icons.file(&[name]))
-            .or_else(|| self.packages.icon(module, name))
+            .or_else(|| self.packages().icon(module, name))
             .or_else(|| self.client.file(&ANY_ICON))
     }
 
     /// The names of all icons, by module.
     pub fn icons(&self) -> io::Result<Map<String, Json>> {
-        let mut icons = self.packages.icons();
+        let mut icons = self.packages().icons();
         icons.insert(CORE.to_owned(), self.nodes.list(&["icons"])?.files.into());
         Ok(icons)
     }
@@ -224,7 +219,7 @@ impl Editor {
             all.push('\n');
             set.write(&self.nodes, language, &mut all)?;
         }
-        self.packages.write(language, &mut all, |_, _| true);
+        self.packages().write(language, &mut all, |_, _| true);
         Ok(all)
     }
 
@@ -233,7 +228,7 @@ impl Editor {
         if module != CORE {
             let mut html = String::new();
             let wanted = |of: &str, set: &PackageSet| of == module && set.name == name;
-            self.packages.write(language, &mut html, wanted);
+            self.packages().write(language, &mut html, wanted);
             return Ok(Some(html).filter(|html| !html.is_empty()));
         }
         let Some(set) = self.sets.iter().find(|set| set.name == name) else {
@@ -258,7 +253,7 @@ impl Editor {
 
     /// The entry at a path of the example flows; `None`: nothing.
     pub fn example(&self, path: &[String]) -> Option<Example> {
-        examples::find(&self.nodes, &self.packages, path)
+        examples::find(&self.nodes, &self.packages(), path)
     }
 }
 

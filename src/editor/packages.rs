@@ -2,19 +2,28 @@
 //! icons, and their plugins, resources and examples.
 //!
 //! Reads their files as Node-RED's registry does, and runs nothing of them: the palette has them while the host is down
-//! too. Found once, at start.
+//! too. Found at start, and after each change that the gateway makes.
 
 use super::catalog;
 use super::files::{File, Folder};
 use super::palette::{help_languages, types};
-use serde_json::{Map, Value as Json};
+use arc_swap::ArcSwap;
+use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The packages that have nodes or plugins.
 #[derive(Debug, Default)]
-pub(super) struct Packages(Vec<Package>);
+pub struct Packages(Vec<Package>);
+
+/// The packages of a node host, which may change while the gateway runs.
+#[derive(Debug)]
+pub struct InstalledPackages {
+    directory: PathBuf,
+    found: ArcSwap<Packages>,
+}
 
 #[derive(Debug)]
 struct Package {
@@ -38,6 +47,26 @@ pub struct PackageSet {
     stem: String,
 }
 
+impl InstalledPackages {
+    /// Those in the `node_modules` of a directory.
+    pub fn find(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            found: ArcSwap::from_pointee(Packages::find(directory)),
+        }
+    }
+
+    /// Looks again. Waits for the disk.
+    pub fn refresh(&self) {
+        self.found.store(Arc::new(Packages::find(&self.directory)));
+    }
+
+    /// Those that were there when they were last looked for.
+    pub fn now(&self) -> Arc<Packages> {
+        self.found.load_full()
+    }
+}
+
 impl Packages {
     /// The packages in the `node_modules` of a directory, by name; those of scopes too. One that cannot be read is left
     /// out: the host's log says why.
@@ -48,8 +77,26 @@ impl Packages {
         Self(packages)
     }
 
+    /// The version of a package; `None`: it is not there.
+    pub fn version(&self, name: &str) -> Option<String> {
+        let package = self.0.iter().find(|package| package.name == name)?;
+        Some(package.version.clone())
+    }
+
+    /// The plugins of a package, as the editor lists them. Their ids are known to the runtime only: the editor learns them
+    /// as it runs their HTML.
+    pub fn plugins_of(&self, name: &str) -> Vec<Json> {
+        let own = self.plugins().filter(|(module, ..)| *module == name);
+        own.map(listed_plugin).collect()
+    }
+
+    /// The plugins of all packages, as the editor lists them.
+    pub fn listed_plugins(&self) -> Vec<Json> {
+        self.plugins().map(listed_plugin).collect()
+    }
+
     /// All node sets, each with the name and version of its package.
-    pub(super) fn sets(&self) -> impl Iterator<Item = (&str, &str, &PackageSet)> {
+    pub fn sets(&self) -> impl Iterator<Item = (&str, &str, &PackageSet)> {
         self.0.iter().flat_map(|package| {
             let (name, version) = (package.name.as_str(), package.version.as_str());
             package.sets.iter().map(move |set| (name, version, set))
@@ -78,7 +125,7 @@ impl Packages {
     }
 
     /// All plugins, each with the name and version of its package.
-    pub(super) fn plugins(&self) -> impl Iterator<Item = (&str, &str, &PackageSet)> {
+    pub fn plugins(&self) -> impl Iterator<Item = (&str, &str, &PackageSet)> {
         self.0.iter().flat_map(|package| {
             let (name, version) = (package.name.as_str(), package.version.as_str());
             package.plugins.iter().map(move |set| (name, version, set))
@@ -168,6 +215,19 @@ impl Packages {
         }
         icons
     }
+}
+
+fn listed_plugin((module, version, plugin): (&str, &str, &PackageSet)) -> Json {
+    json!({
+        "id": format!("{module}/{}", plugin.name),
+        "name": plugin.name,
+        "plugins": [],
+        "enabled": true,
+        "local": true,
+        "user": true,
+        "module": module,
+        "version": version,
+    })
 }
 
 /// The folders of all packages in a `node_modules`, those of scopes too.

@@ -33,8 +33,10 @@ use crate::comms::{Comms, Topics};
 use crate::config::{self, Config, WrittenSetting};
 use crate::deployment::{self, StartContext};
 #[cfg(feature = "engine")]
-use crate::editor::{self, Editor};
+use crate::editor::{self, Editor, InstalledPackages};
 use crate::metrics::Metrics;
+#[cfg(feature = "engine")]
+use crate::palette::Palette;
 use crate::sinks;
 use crate::store::{self, Store};
 use crate::upstream;
@@ -77,6 +79,9 @@ pub struct Gateway {
     /// The stock editor's files, if they are served.
     #[cfg(feature = "engine")]
     pub editor: Option<Arc<Editor>>,
+    /// The palette of the node host; `None`: there is no node host.
+    #[cfg(feature = "engine")]
+    pub palette: Option<Arc<Palette>>,
     /// The servers of npm packages; `None`: there is no node host.
     #[cfg(feature = "engine")]
     pub packages: Option<PackageServers>,
@@ -147,6 +152,10 @@ pub enum Error {
     #[cfg(feature = "engine")]
     #[error("editor.modules: {0}")]
     Editor(#[from] editor::Error),
+    /// The packages of the node host cannot be read, or an interrupted installation not undone.
+    #[cfg(feature = "engine")]
+    #[error("engine.node_host: {0}")]
+    Palette(#[source] io::Error),
     /// The stored flows cannot be read or started.
     #[error("the stored flows: {0}")]
     Deployment(#[from] deployment::Error),
@@ -164,7 +173,7 @@ impl Gateway {
         clock: fn() -> Duration,
     ) -> Result<(Arc<Self>, Notices), Error> {
         #[cfg(feature = "engine")]
-        let editor = open_editor(&config)?.map(Arc::new);
+        let (palette, editor) = open_palette(&mut config)?;
         let now = clock().as_secs();
         let identity = IdentitySigner::open(&config.identity)?;
         let store = Store::open(&config.storage)?;
@@ -204,6 +213,8 @@ impl Gateway {
             backends,
             #[cfg(feature = "engine")]
             editor,
+            #[cfg(feature = "engine")]
+            palette,
             comms,
             store,
             audit,
@@ -317,13 +328,27 @@ impl Gateway {
 #[cfg(feature = "engine")]
 pub fn open_editor(config: &Config) -> Result<Option<Editor>, editor::Error> {
     let modules = config.editor.modules.as_deref();
-    let editor = modules
+    modules
         .map(|modules| Editor::open(modules, engine::nodes::knows))
-        .transpose()?;
-    Ok(match &config.engine.node_host {
-        Some(host) => editor.map(|editor| editor.with_packages(&host.directory)),
-        None => editor,
-    })
+        .transpose()
+}
+
+#[cfg(feature = "engine")]
+type PaletteAndEditor = (Option<Arc<Palette>>, Option<Arc<Editor>>);
+
+/// The palette of the node host, if there is one, which starts without the node sets that are disabled; and the editor with
+/// its packages, if it is served.
+#[cfg(feature = "engine")]
+fn open_palette(config: &mut Config) -> Result<PaletteAndEditor, Error> {
+    let editor = open_editor(config)?;
+    let Some(host) = &mut config.engine.node_host else {
+        return Ok((None, editor.map(Arc::new)));
+    };
+    let installed = Arc::new(InstalledPackages::find(&host.directory));
+    let editor = editor.map(|editor| Arc::new(editor.with_packages(&installed)));
+    let palette = Palette::open(host, installed).map_err(Error::Palette)?;
+    host.disabled = palette.disabled().into_iter().collect();
+    Ok((Some(Arc::new(palette)), editor))
 }
 
 /// The channels of editors, which close when the gateway leaves.

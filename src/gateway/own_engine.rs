@@ -50,6 +50,7 @@ fn node_host(config: &config::NodeHost) -> NodeHost {
         start_timeout: config.start_timeout,
         sockets: config.sockets.clone(),
         launcher: config.launcher.clone(),
+        disabled: config.disabled.clone(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The errors of the admin endpoints that the engine has.
 
+use crate::palette;
 use std::io;
 
 /// Why an admin endpoint refuses or fails.
@@ -17,9 +18,9 @@ pub(super) enum AdminError {
     /// A part of the palette is to be disabled.
     #[error("the nodes are part of the engine: they cannot be disabled")]
     BuiltIn,
-    /// Node modules are to be installed or removed.
-    #[error("no modules are installed or removed here: the engine has the core palette, built in")]
-    NoModules,
+    /// The palette could not be changed.
+    #[error(transparent)]
+    Palette(#[from] palette::Error),
     /// The library has no such part.
     #[error("there is no such library: {0}")]
     NoSuchLibrary(String),

@@ -281,6 +281,13 @@ impl From<Lapsed> for Error {
 }
 
 #[cfg(feature = "engine")]
+impl From<crate::palette::Error> for Error {
+    fn from(error: crate::palette::Error) -> Self {
+        Self::Admin(error.into())
+    }
+}
+
+#[cfg(feature = "engine")]
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
         Self::Admin(error.into())

@@ -14,9 +14,14 @@ pub struct Machine {
 
 impl Machine {
     pub fn that_trusts(gateway: &Gateway) -> Self {
+        Self::with_certificate(gateway.directory.path().join("certs/self-signed.crt"))
+    }
+
+    /// The same for a gateway with this certificate.
+    pub fn with_certificate(certificate: PathBuf) -> Self {
         Self {
             home: tempfile::tempdir().unwrap(),
-            certificate: gateway.directory.path().join("certs/self-signed.crt"),
+            certificate,
         }
     }
 
@@ -202,7 +207,7 @@ async fn the_stock_client_can_enable_built_in_nodes_but_neither_disable_nor_inst
     for arguments in [["install", "node-red-dashboard"], ["remove", "other"]] {
         let refused = stderr(&machine.run(&arguments).await);
         assert!(
-            refused.starts_with("403: no modules are installed or removed here"),
+            refused.starts_with("403: no packages are installed or removed here"),
             "{arguments:?}: {refused}"
         );
     }

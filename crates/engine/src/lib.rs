@@ -4,6 +4,7 @@
 //! A deployment's way: [`Engine::apply`] → [`apply`]: stop and wait → [`start`]: [`graph_build`], wires, nodes.
 
 mod apply;
+pub mod child_environment;
 pub mod context;
 mod debug_encode;
 mod delivery;
@@ -77,7 +78,7 @@ use published::Published;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use state::EngineState;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -325,6 +326,19 @@ impl Engine {
     /// The npm packages that are left out, because each has ended the node host several times in a row.
     pub fn packages_left_out(&self) -> Arc<BTreeSet<SmolStr>> {
         self.0.packages.left_out()
+    }
+
+    /// Why node sets of packages were not loaded, by `package/set`.
+    pub fn package_errors(&self) -> Arc<BTreeMap<String, String>> {
+        self.0.packages.errors()
+    }
+
+    /// Restarts the node host, which loads the packages that are there now, without these node sets (`package/set`).
+    /// Returns when it has loaded them; native flows run on meanwhile. An error: there is none.
+    pub async fn reload_packages(&self, disabled: Vec<String>) -> Result<(), Error> {
+        let (ready, receive) = oneshot::channel();
+        self.send(Command::ReloadPackages { disabled, ready })?;
+        receive.await.map_err(|_| Error::NodeHostDown)
     }
 
     /// Whether the node host takes requests: its first flow set has started.

@@ -11,7 +11,7 @@ use hyper::Method;
 use rustc_hash::FxHashSet;
 use serde::Deserialize;
 use smol_str::SmolStr;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use value::Failure;
@@ -35,6 +35,7 @@ pub(crate) struct PackageState {
     routes: ArcSwap<Vec<AdminRoute>>,
     left_out: ArcSwap<BTreeSet<SmolStr>>,
     types: ArcSwap<FxHashSet<SmolStr>>,
+    errors: ArcSwap<BTreeMap<String, String>>,
 }
 
 /// A route of the admin API.
@@ -85,6 +86,16 @@ impl PackageState {
     /// Whether a package has this type.
     pub(crate) fn has(&self, kind: &str) -> bool {
         self.types.load().contains(kind)
+    }
+
+    /// Replaces the reasons why node sets were not loaded.
+    pub(crate) fn set_errors(&self, errors: BTreeMap<String, String>) {
+        self.errors.store(Arc::new(errors));
+    }
+
+    /// Why node sets were not loaded, by their ids.
+    pub(crate) fn errors(&self) -> Arc<BTreeMap<String, String>> {
+        self.errors.load_full()
     }
 
     /// Replaces the packages that are left out.

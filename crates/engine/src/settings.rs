@@ -69,6 +69,8 @@ pub struct NodeHost {
     /// The program that starts it, with the arguments `node-host`, our process id and the command; it must let the system
     /// kill that when we end. `None`: it is started without, and may outlive us if it hangs.
     pub launcher: Option<PathBuf>,
+    /// The node sets that are not loaded, as `package/set`.
+    pub disabled: Vec<String>,
 }
 
 /// The socket in `NodeHost::sockets` for endpoints (`RED.httpNode`) and upgrades (`RED.server`).

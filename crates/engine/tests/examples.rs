@@ -331,7 +331,10 @@ fn seen(event: &Event) -> Option<Seen> {
             let status = status.clone().unwrap_or(Json::Null);
             Some(Seen::Status(id.to_string(), status))
         }
-        Event::RuntimeState(_) | Event::StoppedFlows(_) | Event::RuntimeDeploy { .. } => None,
+        Event::RuntimeState(_)
+        | Event::StoppedFlows(_)
+        | Event::RuntimeDeploy { .. }
+        | Event::NodeSets { .. } => None,
     }
 }
 

@@ -24,6 +24,13 @@ pub enum Event {
     },
     /// Topic `notification/stopped-flows`: the engine has stopped flows by itself; an empty object: they start again.
     StoppedFlows(Json),
+    /// Topic `notification/node/<change>`: node sets were added, removed, enabled or disabled, or a package was upgraded.
+    NodeSets {
+        /// The last part of the topic: `added`, `removed`, `upgraded`, `enabled` or `disabled`.
+        change: &'static str,
+        /// What the editor gets with it.
+        data: Json,
+    },
     /// Topic `status/<id>`: a node's status; `None` clears it.
     Status {
         /// The node's id.
@@ -317,6 +324,7 @@ mod tests {
             Event::RuntimeState(_) => "state".to_owned(),
             Event::StoppedFlows(_) => "stopped".to_owned(),
             Event::RuntimeDeploy { revision } => revision.clone(),
+            Event::NodeSets { change, .. } => (*change).to_owned(),
         });
         descriptions.collect()
     }

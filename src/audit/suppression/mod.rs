@@ -404,6 +404,7 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::Denied
         | Event::WriteFail
         | Event::CommsRefused
+        | Event::PackageFail
         | Event::ProposalFail => Class::Refused,
         Event::RevokeFail if reason() != "store" => Class::Refused,
         // The others follow a record of the deployment, which they take back.
@@ -448,6 +449,9 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::ProposalRebase
         | Event::ProposalWithdraw
         | Event::ProposalExpire
+        | Event::PackageInstall
+        | Event::PackageRemove
+        | Event::PackageSwitch
         | Event::Full
         | Event::Export
         | Event::Checkpoint => Class::Always,

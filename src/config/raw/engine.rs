@@ -89,6 +89,24 @@ pub(in crate::config) struct NodeHost {
     pub(in crate::config) node: Entry,
     pub(in crate::config) memory: Entry,
     pub(in crate::config) start_timeout: Entry,
+    pub(in crate::config) install: Option<Install>,
+}
+
+/// `[engine.node_host.install]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [engine.node_host.install]")]
+pub(in crate::config) struct Install {
+    #[serde(default)]
+    pub(in crate::config) allow: List,
+    #[serde(default)]
+    pub(in crate::config) deny: List,
+    #[serde(default)]
+    pub(in crate::config) scripts: List,
+    pub(in crate::config) registry: Entry,
+    #[serde(default)]
+    pub(in crate::config) catalogues: List,
+    pub(in crate::config) npm: Entry,
+    pub(in crate::config) timeout: Entry,
 }
 
 /// `[[engine.context]]`.

@@ -7,7 +7,7 @@ mod engine;
 mod federated;
 
 pub(super) use audit::{Audit, AuditSink};
-pub(super) use engine::{ContextStore, Engine, EngineListen, NodeHost};
+pub(super) use engine::{ContextStore, Engine, EngineListen, Install, NodeHost};
 pub(super) use federated::{ClaimGrant, Jwt, Oidc};
 
 use super::error::{Problem, SpannedError};

@@ -10,9 +10,9 @@ use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use crate::http::route;
-use hyper::header::ACCEPT;
+use hyper::header::{ACCEPT, CONTENT_SECURITY_POLICY, HeaderValue};
 use hyper::{Response, StatusCode};
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -23,6 +23,9 @@ const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The page without an editor.
 const NONE: &str = include_str!("no_editor.html");
+
+/// The catalogue that the editor loads if none is configured (`editor-client/public/red/red.js`, 4.1).
+const CATALOGUE: &str = "https://catalogue.nodered.org/catalogue.json";
 
 /// Serves the parts of the editor, which need no sign-in.
 pub(super) async fn load(
@@ -86,7 +89,9 @@ pub(super) async fn icons(ctx: &RequestContext<'_>) -> Result<Response<Body>, Er
 pub(super) async fn plugins(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
     let editor = ctx.gateway.editor.clone();
     if wants_json(ctx) {
-        let plugins = editor.as_deref().map(listed).unwrap_or_default();
+        let plugins = editor
+            .map(|editor| editor.packages().listed_plugins())
+            .unwrap_or_default();
         return Ok(response::json(
             StatusCode::OK,
             Json::Array(plugins).to_string(),
@@ -97,24 +102,6 @@ pub(super) async fn plugins(ctx: &RequestContext<'_>) -> Result<Response<Body>, 
         None => String::new(),
     };
     Ok(response::html(html))
-}
-
-/// The plugins as the editor lists them. Their ids are known to the runtime only: the editor learns them as it runs their
-/// HTML.
-fn listed(editor: &Editor) -> Vec<Json> {
-    let plugins = editor.plugins().map(|(module, version, plugin)| {
-        json!({
-            "id": format!("{module}/{}", plugin.name),
-            "name": plugin.name,
-            "plugins": [],
-            "enabled": true,
-            "local": true,
-            "user": true,
-            "module": module,
-            "version": version,
-        })
-    });
-    plugins.collect()
 }
 
 /// `GET …/messages`: the words of modules that are not the core's, whichever of them is asked for.
@@ -153,7 +140,28 @@ async fn place(ctx: &RequestContext<'_>, editor: &Editor) -> Result<editor::File
 
 async fn page(ctx: &RequestContext<'_>, editor: Arc<Editor>) -> Result<Response<Body>, Error> {
     let page = ctx.blocking(move || editor.page()).await??;
-    Ok(response::html(page))
+    let mut response = response::html(page);
+    let catalogues = catalogues(ctx);
+    if !catalogues.is_empty()
+        && let Some(policy) = response.headers_mut().get_mut(CONTENT_SECURITY_POLICY)
+        && let Ok(text) = policy.to_str()
+    {
+        // Their addresses were checked with the configuration.
+        let text = format!("{text}; connect-src 'self' {}", catalogues.join(" "));
+        *policy = HeaderValue::try_from(text).map_err(|_| Error::Broken)?;
+    }
+    Ok(response)
+}
+
+/// The catalogues that the palette manager loads from other servers; none if no packages may be installed.
+fn catalogues(ctx: &RequestContext<'_>) -> Vec<String> {
+    let host = ctx.gateway.config.engine.node_host.as_ref();
+    match host.map(|host| &host.installs) {
+        Some(installs) if !installs.are_allowed() => Vec::new(),
+        Some(installs) if installs.catalogues.is_empty() => vec![CATALOGUE.to_owned()],
+        Some(installs) => installs.catalogues.clone(),
+        None => Vec::new(),
+    }
 }
 
 /// `GET /locales/:part?lng=`

@@ -7,13 +7,14 @@ mod diagnostics;
 mod editor;
 mod flame_graph;
 mod library;
+mod modules;
 mod node_actions;
+mod node_sets;
 mod nodes;
 mod profile;
 mod settings;
 mod user_settings;
 
-use super::admin_error::AdminError;
 use super::error::Error;
 use super::path::Path;
 use super::route::Admin;
@@ -30,13 +31,12 @@ pub(super) async fn act(
     match admin {
         Admin::Settings => Ok(settings::read(ctx)),
         Admin::Nodes => nodes::all(ctx).await,
-        Admin::Module => nodes::module(ctx, &path.parameter(1)),
-        Admin::NodeSet => nodes::set(ctx, &path.parameter(1), &path.parameter(2)).await,
-        Admin::ChangeModules => Err(AdminError::NoModules.into()),
-        Admin::SwitchModule => nodes::switch_module(ctx, &path.parameter(1)).await,
-        Admin::SwitchNodeSet => {
-            nodes::switch_set(ctx, &path.parameter(1), &path.parameter(2)).await
-        }
+        Admin::Module => nodes::module(ctx, path),
+        Admin::NodeSet => nodes::set(ctx, path).await,
+        Admin::InstallModule => modules::install(ctx).await,
+        Admin::RemoveModule => modules::remove(ctx, path).await,
+        Admin::SwitchModule => modules::switch_module(ctx, path).await,
+        Admin::SwitchNodeSet => modules::switch_set(ctx, path).await,
         Admin::Context => context::read(ctx, path).await,
         Admin::ForgetContext => context::forget(ctx, path).await,
         Admin::Credentials => Ok(credentials::read(ctx, path)),

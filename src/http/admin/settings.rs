@@ -1,6 +1,6 @@
 //! `GET /settings`: the settings that the stock editor and CLI need first (docs/reference/node-red-admin-api.md §2).
 
-use super::nodes::version;
+use super::node_sets::version;
 use crate::auth::Caller;
 use crate::config::{Config, ContextStore};
 use crate::editor::Editor;
@@ -28,9 +28,8 @@ fn settings(config: &Config, caller: Option<&Caller>, editor: Option<&Editor>) -
         "version": version(editor),
         "context": contexts(&config.engine.context),
         "libraries": libraries(editor),
-        // There is nothing to install or upload.
         "externalModules": {
-            "palette": { "allowInstall": false, "allowUpload": false },
+            "palette": installs(config),
             "modules": { "allowInstall": false },
         },
         "flowEncryptionType": if secret.is_some() { "user" } else { "system" },
@@ -42,10 +41,32 @@ fn settings(config: &Config, caller: Option<&Caller>, editor: Option<&Editor>) -
         "tlsConfigDisableLocalFiles": false,
         "editorTheme": { "projects": { "enabled": false }, "tours": false, "languages": languages },
     });
+    let host = config.engine.node_host.as_ref();
+    if let Some(host) = host.filter(|host| !host.installs.catalogues.is_empty()) {
+        settings["editorTheme"]["palette"] = json!({ "catalogues": host.installs.catalogues });
+    }
     if let Some(caller) = caller {
         settings["user"] = identify::shown(caller);
     }
     settings
+}
+
+/// The packages that may be installed, with the names of Node-RED's settings. Its editor hides those that a pattern
+/// denies, so all are denied that none allows.
+fn installs(config: &Config) -> Json {
+    let host = config.engine.node_host.as_ref();
+    match host.map(|host| &host.installs) {
+        Some(installs) if installs.are_allowed() => {
+            let mut deny = installs.deny.clone();
+            if !installs.allow.iter().any(|pattern| pattern == "*") {
+                deny.push("*".to_owned());
+            }
+            json!({
+                "allowInstall": true, "allowUpload": false, "allowList": installs.allow, "denyList": deny,
+            })
+        }
+        _ => json!({ "allowInstall": false, "allowUpload": false }),
+    }
 }
 
 /// The libraries of `/library`, with the editor's labels.

@@ -211,7 +211,7 @@ pub(super) fn is_ours(error: &Error) -> bool {
     let is_logged = is_logged
         || matches!(
             error,
-            Error::Admin(AdminError::Draining)
+            Error::Admin(AdminError::Draining | AdminError::Palette(crate::palette::Error::Busy))
                 | Error::EditorBusy
                 | Error::TooManySockets
                 | Error::Engine(

@@ -14,12 +14,45 @@ pub(super) fn admin(error: &crate::http::admin_error::AdminError) -> Response<Bo
         // 400, as the stock runtime answers (docs/reference/node-red-admin-api.md §2)
         E::NoSuchNodes => refuse(S::BAD_REQUEST, "not_found"),
         E::BuiltIn => refuse(S::BAD_REQUEST, "built_in"),
-        E::NoModules => refuse(S::FORBIDDEN, "modules_not_allowed"),
+        E::Palette(error) => palette(error),
         E::NoSuchLibrary(_) => refuse(S::BAD_REQUEST, "unknown_library"),
         E::LibraryName => refuse(S::FORBIDDEN, "forbidden"),
         E::LibraryTaken => refuse(S::CONFLICT, "name_taken"),
         E::SettingsTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "settings_too_large"),
         E::EditorFile(_) => failed("editor_failed", "the editor's files cannot be read"),
+    }
+}
+
+fn palette(error: &crate::palette::Error) -> Response<Body> {
+    use crate::palette::Error as E;
+    use StatusCode as S;
+    let refuse = |status, code| coded(status, code, &error.to_string());
+    match error {
+        E::Off => refuse(S::FORBIDDEN, "modules_not_allowed"),
+        E::NotAllowed => refuse(S::FORBIDDEN, "install_not_allowed"),
+        // 400, with the codes of the stock runtime.
+        E::Name => refuse(S::BAD_REQUEST, "invalid_module_name"),
+        E::Version => refuse(S::BAD_REQUEST, "invalid_module_version"),
+        E::AlreadyInstalled => refuse(S::BAD_REQUEST, "module_already_loaded"),
+        E::InUse(_) => refuse(S::BAD_REQUEST, "type_in_use"),
+        E::NoNodes => refuse(S::BAD_REQUEST, "invalid_module"),
+        E::NotInstalled | E::Unpublished => refuse(S::NOT_FOUND, "module_not_found"),
+        E::Needed => refuse(S::CONFLICT, "module_needed"),
+        E::Runtime | E::EndsHost | E::NotStarted | E::Npm(_) => {
+            refuse(S::INTERNAL_SERVER_ERROR, "install_failed")
+        }
+        E::Program { .. } => coded(
+            S::INTERNAL_SERVER_ERROR,
+            "install_failed",
+            "npm cannot be run",
+        ),
+        E::Files(_) => coded(
+            S::INTERNAL_SERVER_ERROR,
+            "install_failed",
+            "the files of the packages cannot be changed",
+        ),
+        E::Timeout => refuse(S::GATEWAY_TIMEOUT, "install_timeout"),
+        E::Busy => retry_after(refuse(S::SERVICE_UNAVAILABLE, "install_busy"), RETRY_DELAY),
     }
 }
 

@@ -45,8 +45,10 @@ pub(in crate::http) enum Admin {
     Plugins,
     /// `GET /nodes/messages`, `GET /plugins/messages`, `GET /nodes/:module/:set/messages`
     Messages,
-    /// `POST /nodes`, `DELETE /nodes/:module`
-    ChangeModules,
+    /// `POST /nodes`
+    InstallModule,
+    /// `DELETE /nodes/:module`
+    RemoveModule,
     /// `GET /icons`
     Icons,
     /// A part of the editor that is loaded before sign-in.

@@ -13,7 +13,7 @@ pub(super) const FORGET_CONTEXT: Offer = (
 
 pub(super) const NODES: [Offer; 3] = [
     reads(Admin::Nodes, "nodes.read"),
-    posts(Admin::ChangeModules, "nodes.write"),
+    posts(Admin::InstallModule, "nodes.write"),
     (Put, Target::Absent, Permission("nodes.write")),
 ];
 
@@ -28,7 +28,7 @@ pub(super) const MODULE: [Offer; 3] = [
     ),
     (
         Delete,
-        Target::Admin(Admin::ChangeModules),
+        Target::Admin(Admin::RemoveModule),
         Permission("nodes.write"),
     ),
 ];

@@ -96,7 +96,8 @@ fn of_admin(admin: Admin, path: &Path<'_>) -> Access {
         Admin::SaveInLibrary
         | Admin::SwitchModule
         | Admin::SwitchNodeSet
-        | Admin::ChangeModules
+        | Admin::InstallModule
+        | Admin::RemoveModule
         | Admin::Diagnostics
         | Admin::Profile
         | Admin::UdpPorts => Access::Nothing,

@@ -6,9 +6,11 @@ mod dashboards;
 mod deployments;
 mod failures;
 pub mod http;
+mod installs;
 mod left_out;
 mod packages;
 mod pressure;
+mod registry;
 mod values;
 
 use crate::client::Client;
@@ -92,6 +94,11 @@ impl Hosted {
     /// Deploys a flow set as a whole.
     pub async fn run(&self, flows: &Json) {
         self.deploy(&self.token, flows).await;
+    }
+
+    /// Deploys a flow set, and restarts only what has changed.
+    pub async fn run_more(&self, flows: &Json) {
+        self.deploy_as("nodes", &self.token, flows).await;
     }
 
     /// `GET path`, whose response is JSON.

@@ -76,6 +76,10 @@ pub(super) enum Command {
         answer: profiler::Answer,
     },
     NodeHost(node_host::Event),
+    ReloadPackages {
+        disabled: Vec<String>,
+        ready: oneshot::Sender<()>,
+    },
 }
 
 /// A change of what runs; one at a time.
@@ -305,6 +309,11 @@ impl Thread {
                 self.state.profiler.begin(duration, now, answer);
             }
             Command::NodeHost(event) => self.node_host_event(event),
+            Command::ReloadPackages { disabled, ready } => {
+                if let Some(host) = &self.state.node_host {
+                    host.reload(disabled, ready);
+                }
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use rustc_hash::FxHashSet;
 use smol_str::SmolStr;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use tokio::sync::oneshot;
 use value::Value;
 
 impl Thread {
@@ -80,6 +81,7 @@ impl Thread {
         if self.shared.state() != RunState::Start {
             return host.run();
         }
+        self.start_if_types_were_missing();
         let (flows, credentials) = (self.flows.clone(), self.credentials.clone());
         let lacks = |kind: &&str| is_foreign(kind) && !host.has(kind);
         let kinds = flows.nodes().iter().map(|node| node.kind.as_str());
@@ -96,6 +98,15 @@ impl Thread {
             done.await;
             host.publish(Event::Running);
         });
+    }
+
+    /// Starts the flow set if it did not start for want of types that a package has by now.
+    fn start_if_types_were_missing(&mut self) {
+        let is_empty = self.flows.nodes().is_empty();
+        if !self.is_whole && !is_empty && self.missing_types(&self.flows).is_empty() {
+            let (done, _) = oneshot::channel();
+            self.begin_change(Change::Run(RunState::Start), done);
+        }
     }
 
     /// The first flow set of a process runs. If the engine has another one by now, that follows; if flows were stopped

@@ -1,7 +1,7 @@
 //! The node host: a process of Node.js with Node-RED's own runtime, which runs the nodes of npm packages. Both sides
 //! exchange frames over two sockets; `foreign_nodes` is what the engine's thread does with them.
 //!
-//! - `process` starts, watches and restarts the process, `culprits` finds packages that end it; `connection` serves its sockets; `log_lines` takes its output.
+//! - `process` starts, watches and restarts the process, `reload` restarts it when packages have changed, `culprits` finds packages that end it; `connection` serves its sockets; `log_lines` takes its output.
 //! - `frame`, `received`, `values` and `handles` are the format of the frames.
 //! - `deployment` sends it the flow set, `reports` reads what its nodes report, `questions` answers what it asks.
 //! - `host/*.js` is the program that runs in the process.
@@ -15,6 +15,7 @@ mod log_lines;
 mod process;
 mod questions;
 mod received;
+mod reload;
 mod reports;
 mod values;
 
@@ -33,6 +34,7 @@ use frame::MAX_FRAME;
 use futures_util::FutureExt;
 use handles::Handles;
 use received::NodeSet;
+use reload::{End, Reload};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smol_str::SmolStr;
 use std::cell::{Cell, RefCell};
@@ -90,6 +92,7 @@ pub(crate) struct NodeHost {
     end: Notify,
     reason: RefCell<Option<String>>,
     culprits: RefCell<Culprits>,
+    reload: Reload,
 }
 
 /// The state of the process.
@@ -111,7 +114,7 @@ impl NodeHost {
         (contexts, pressure): (&Rc<RefCell<Contexts>>, &Rc<Pressure>),
         publish: impl Fn(Event) + 'static,
     ) -> Option<Rc<Self>> {
-        let host = settings.node_host.clone()?;
+        let mut host = settings.node_host.clone()?;
         let stores: Vec<&str> = match settings.context.as_slice() {
             [] => vec![settings::MEMORY],
             stores => stores.iter().map(|store| store.name.as_str()).collect(),
@@ -123,6 +126,7 @@ impl NodeHost {
             "sockets": std::path::absolute(&host.sockets).unwrap_or_else(|_| host.sockets.clone()),
         });
         Some(Rc::new(Self {
+            reload: Reload::new(std::mem::take(&mut host.disabled)),
             settings: host,
             start,
             pause: settings.queue_bytes / PAUSE,
@@ -252,6 +256,7 @@ impl NodeHost {
         let culprits = self.culprits.borrow();
         let left_out = culprits.left_out().iter();
         start["leftOut"] = left_out.map(SmolStr::as_str).collect();
+        start["disabled"] = self.reload.disabled();
         start.to_string()
     }
 
@@ -292,6 +297,11 @@ impl NodeHost {
         let types: FxHashSet<SmolStr> = types.collect();
         self.served.set_types(types.clone());
         self.types.replace(Some(types));
+        let errors = sets
+            .iter()
+            .filter_map(|set| Some((set.id.clone(), set.error.clone()?)));
+        self.served.set_errors(errors.collect());
+        self.reload.ready();
         self.publish(Event::Ready);
     }
 
@@ -311,7 +321,8 @@ impl NodeHost {
     }
 
     /// The process has ended: nothing is on its way any more.
-    fn ended(&self) {
+    fn ended(&self) -> End {
+        let end = self.reload.ended();
         self.state.set(State::Down);
         self.served.set_up(false);
         self.frames.take();
@@ -324,6 +335,7 @@ impl NodeHost {
         self.pressure.set_host_full(false);
         self.handles.clear();
         self.publish(Event::Down);
+        end
     }
 
     /// Hands an event to the engine's thread.
@@ -353,9 +365,9 @@ impl NodeHost {
         self.state.get() == State::Running
     }
 
-    /// Whether the process has not run its first flow set yet.
+    /// Whether the process has loaded its packages, and not run its first flow set yet.
     pub(crate) fn is_starting(&self) -> bool {
-        self.state.get() == State::Starting
+        self.state.get() == State::Starting && self.types.borrow().is_some()
     }
 
     /// Tells the process which nodes' completed messages are wanted.

@@ -4,7 +4,9 @@
 use super::NodeHost;
 use super::connection::{self, Pulse};
 use super::culprits::MAX_ENDS;
+use super::reload::End;
 use super::{frame, log_lines};
+use crate::child_environment::child_environment;
 use crate::settings::{self, ADMIN_SOCKET, ENDPOINTS_SOCKET};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::json;
@@ -52,29 +54,6 @@ const SOURCES: [(&str, &str); 11] = [
     ("values.js", include_str!("host/values.js")),
 ];
 
-/// The variables of our environment that the host gets: for finding programs and time zones, and for proxies and
-/// certificate authorities, without which packages reach nothing in many networks. None of the gateway's secrets.
-const VARIABLES: [&str; 18] = [
-    "PATH",
-    "TZ",
-    "LANG",
-    "LC_ALL",
-    "NODE_ENV",
-    "NODE_EXTRA_CA_CERTS",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "TMPDIR",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "ALL_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "all_proxy",
-    "XDG_RUNTIME_DIR",
-];
-
 /// Bytes of the path of a Unix socket (`sun_path` of unix(7), without its end).
 const MAX_SOCKET_PATH: usize = 107;
 
@@ -95,7 +74,12 @@ pub(crate) async fn supervise(host: Rc<NodeHost>) {
         let pulse = Pulse::default();
         let ended = run(&host, &pulse).await;
         let reason = host.reason.take().unwrap_or(ended);
-        host.ended();
+        if host.ended() == End::Reload {
+            host.culprits.borrow_mut().loading(None);
+            tracing::info!(target: "node_host", "the node host starts again: its packages have changed");
+            delay = FIRST_DELAY;
+            continue;
+        }
         let settled = pulse.pings.get() >= SETTLED;
         if settled {
             delay = FIRST_DELAY;
@@ -105,7 +89,10 @@ pub(crate) async fn supervise(host: Rc<NodeHost>) {
             delay = FIRST_DELAY;
         }
         tracing::error!(target: "node_host", reason, "the node host has ended; it starts again in {delay:?}");
-        tokio::time::sleep(delay).await;
+        tokio::select! {
+            () = tokio::time::sleep(delay) => {}
+            () = host.end.notified() => {}
+        }
         delay = (delay * 2).min(LONGEST_DELAY);
         host.metrics.restarts.increment(1);
     }
@@ -167,9 +154,6 @@ fn start(host: &NodeHost) -> io::Result<Started> {
         socket.set_nonblocking(true)?;
         UnixStream::from_std(socket)
     };
-    let variables = VARIABLES
-        .iter()
-        .filter_map(|name| Some((name, std::env::var_os(name)?)));
     let child = command(settings)
         .args(["-c", LAUNCH])
         .arg(&settings.node)
@@ -177,7 +161,7 @@ fn start(host: &NodeHost) -> io::Result<Started> {
         .args(["--input-type=commonjs", "--eval", BOOTSTRAP])
         .current_dir(&settings.directory)
         .env_clear()
-        .envs(variables)
+        .envs(child_environment())
         .env("HOME", &settings.directory)
         .stdin(OwnedFd::from(input))
         .stdout(OwnedFd::from(output))

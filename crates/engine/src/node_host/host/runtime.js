@@ -74,6 +74,7 @@ async function start(frame) {
     const require = createRequire(path.join(directory, "package.json"));
     const util = require("@node-red/util");
     const api = require("@node-red/runtime");
+    storage.disable(frame.disabled);
     const configured = settings(directory, frame);
     util.init(configured);
     const endpoints = http.server();

@@ -4,7 +4,20 @@
 
 let settings = {};
 
+// Makes the registry find these node sets (`package/set`) disabled when it loads them.
+function disable(sets) {
+    const nodes = { "node-red": { name: "node-red", nodes: {} } };
+    for (const id of sets) {
+        const at = id.lastIndexOf("/");
+        const [module, name] = [id.slice(0, at), id.slice(at + 1)];
+        nodes[module] ??= { name: module, nodes: {} };
+        nodes[module].nodes[name] = { id, module, name, types: [], enabled: false };
+    }
+    settings = { nodes };
+}
+
 module.exports = {
+    disable,
     init: async () => {},
     getFlows: async () => [],
     saveFlows: async () => {},
