@@ -187,7 +187,8 @@ const TABLES: &[&str] = &["auth.permission_networks", "auth.jwt.grant.claims", "
 
 /// Settings whose URLs are shown up to the host.
 #[rustfmt::skip]
-const ORIGINS: &[&str] = &["upstream.url", "audit.sink.url", "policy.health.url", "upstream.policy.health.url"];
+const ORIGINS: &[&str] = &["upstream.url", "audit.sink.url", "policy.health.url", "upstream.policy.health.url",
+    "engine.node_host.install.registry"];
 
 /// Settings that are never secrets. Those that are missing here and in [`ORIGINS`] are not shown.
 #[rustfmt::skip]
@@ -204,7 +205,7 @@ const PUBLIC: &[&str] = &[
     "limits.h2_streams", "limits.h2_window", "limits.h2_resets", "limits.hashing",
     "headers.hsts", "headers.content_security_policy", "headers.frame_options", "headers.referrer_policy",
     "headers.resource_policy", "headers.everywhere", "headers.cors_origins",
-    "auth.lifetime", "auth.idle", "auth.sessions_per_user", "auth.sign_in_page", "auth.anonymous", "auth.step_up",
+    "auth.lifetime", "auth.idle", "auth.sessions_per_user", "auth.sign_in_page", "auth.passkeys", "auth.anonymous", "auth.step_up",
     "auth.step_up_after",
     "auth.throttle.per_user_and_address", "auth.throttle.per_address", "auth.throttle.per_user",
     "auth.throttle.bad_tokens_per_address", "auth.throttle.window",
@@ -217,7 +218,8 @@ const PUBLIC: &[&str] = &[
     "auth.oidc.name", "auth.oidc.label", "auth.oidc.issuer", "auth.oidc.ca_file", "auth.oidc.client_id",
     "auth.oidc.client_secret_file", "auth.oidc.redirect_url", "auth.oidc.scopes", "auth.oidc.user_claim",
     "auth.oidc.algorithms", "auth.oidc.clock_skew", "auth.oidc.refresh", "auth.oidc.max_stale", "auth.oidc.networks",
-    "auth.oidc.rate_limit", "auth.oidc.grant.upstream", "auth.oidc.grant.permissions",
+    "auth.oidc.rate_limit", "auth.oidc.second_factor", "auth.oidc.acr_values", "auth.oidc.grant.upstream",
+    "auth.oidc.grant.permissions",
     "upstream.name", "upstream.host", "upstream.path", "upstream.strip", "upstream.admin_root",
     "upstream.server_name", "upstream.ca_file", "upstream.cert", "upstream.key", "upstream.dialect", "upstream.token_file",
     "upstream.user", "upstream.password_file", "upstream.client_id", "upstream.scope", "upstream.identity_headers",
@@ -247,7 +249,10 @@ const PUBLIC: &[&str] = &[
     "engine.socket_timeout", "engine.tcp_buffers", "engine.socket_queue", "engine.mqtt_reconnect", "engine.jsonp",
     "engine.hide_env", "engine.context.name", "engine.context.module", "engine.context.directory",
     "engine.context.flush", "engine.context.file_limit", "engine.node_host.directory", "engine.node_host.node",
-    "engine.node_host.memory", "engine.node_host.start_timeout",
+    "engine.node_host.memory", "engine.node_host.start_timeout", "engine.node_host.install.allow",
+    "engine.node_host.install.deny", "engine.node_host.install.scripts", "engine.node_host.install.npm",
+    "engine.node_host.install.timeout", "engine.listen.address", "engine.listen.mode", "engine.listen.group",
+    "engine.listen.users",
     "storage.directory", "storage.history", "storage.history_age", "storage.history_bytes",
     "storage.credential_secret_file",
     "log.level", "log.format", "log.access",
@@ -270,8 +275,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Settings that are not shown.
-    const SECRETS: [&str; 8] = [
+    const SECRETS: [&str; 9] = [
         "auth.oidc.client_secret",
+        "engine.node_host.install.catalogues",
         "auth.user.password_hash",
         "auth.user.recovery_codes",
         "auth.user.totp_secret",

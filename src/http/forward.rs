@@ -12,7 +12,7 @@ use super::path::Path;
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
-use super::route::{self, Admin, Editor, Target};
+use super::route::{self, Admin, Editor, Offer, Target};
 use super::visible_flows::nodes_seen;
 use super::{auth, check, comms, history, identify, openapi, redact, tunnel};
 use crate::deployment::{Forward, Purpose, Request, name};
@@ -99,10 +99,12 @@ pub(super) async fn act(
             let body = streamed(ctx);
             pass(ctx, path, body, upstream).await
         }
-        Target::OtherMethod(offers) => {
-            response::other_method(&ctx.head.method, route::allow(offers))
-        }
+        Target::OtherMethod(offers) => other_method(ctx, offers),
     }
+}
+
+fn other_method(ctx: &RequestContext<'_>, offers: &[Offer]) -> Result {
+    response::other_method(&ctx.head.method, route::allow(offers))
 }
 
 /// The editor's page: at one path only, to which its own are relative.

@@ -61,7 +61,7 @@ impl Reload {
         match Config::load(self.gateway.config.file.as_deref()) {
             Ok(config) => {
                 self.watch().follow(config.sources());
-                self.take_over(config, asked).await
+                Box::pin(self.take_over(config, asked)).await
             }
             Err(error) => {
                 tracing::error!(%error, "not reloaded: everything stays as it was");

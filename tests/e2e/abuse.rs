@@ -171,7 +171,7 @@ async fn an_http_2_flood_ends_its_connection_and_no_other() {
                 assert_eq!(answer.status, 200, "{what}");
             }
         };
-        let both = async { tokio::join!(flooding, asking) };
+        let both = Box::pin(async { tokio::join!(flooding, asking) });
         waits(&gateway, "/auth/login", both)
             .await
             .assert_bearable(what);

@@ -417,44 +417,8 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::CommsOpen
         | Event::CommsClose => Class::PerUser,
         Event::Write => Class::Repeatable,
-        Event::RevokeFail
-        | Event::DeployFail
-        | Event::WriteBegin
-        | Event::Start
-        | Event::End
-        | Event::Reload
-        | Event::ReloadFail
-        | Event::ConfigChange
-        | Event::TokenCreate
-        | Event::TokenRevoke
-        | Event::PasskeyRegister
-        | Event::PasskeyRemove
-        | Event::SessionRevoke
-        | Event::DeployBegin
-        | Event::Deploy
-        | Event::Finished
-        | Event::OutsideEdit
-        | Event::Fallback
-        | Event::Safe
-        | Event::StateBegin
-        | Event::State
-        | Event::StateFail
-        | Event::Rotated
-        | Event::Repaired
-        | Event::Freeze
-        | Event::Unfreeze
-        | Event::Propose
-        | Event::ProposalApprove
-        | Event::ProposalReject
-        | Event::ProposalRebase
-        | Event::ProposalWithdraw
-        | Event::ProposalExpire
-        | Event::PackageInstall
-        | Event::PackageRemove
-        | Event::PackageSwitch
-        | Event::Full
-        | Event::Export
-        | Event::Checkpoint => Class::Always,
+        // No client can cause these at will, or each tells of a change.
+        _ => Class::Always,
     }
 }
 
