@@ -4,15 +4,10 @@
 import assert from 'node:assert/strict';
 import { cue } from './scenario.mjs';
 
-// `path` leads to its page, where `signIn` signs in if that is needed.
-export async function useDashboard(stage, { path, signIn }) {
-    const users = [await stage.visitor('ann'), await stage.visitor('bob')];
-    const [ann, bob] = users;
+// What two users do together: one presses, and both see it.
+export function together(users) {
     const button = (page) => page.getByRole('button', { name: 'Press' });
     const counts = () => Promise.all(users.map(({ page }) => page.getByText(/^pressed \d+$/).first().textContent()));
-    const see = async (text) => {
-        for (const { page } of users) await page.getByText(text, { exact: true }).first().waitFor();
-    };
     // Until a page is connected again, a click may be lost, or wait and be counted with others.
     const pressUntilBothSeeIt = async ({ page }) => {
         const [before] = await counts();
@@ -24,6 +19,17 @@ export async function useDashboard(stage, { path, signIn }) {
             assert(Date.now() < end, 'the dashboard does not come back');
             await page.waitForTimeout(20);
         }
+    };
+    return { button, pressUntilBothSeeIt };
+}
+
+// `path` leads to its page, where `signIn` signs in if that is needed.
+export async function useDashboard(stage, { path, signIn }) {
+    const users = [await stage.visitor('ann'), await stage.visitor('bob')];
+    const [ann, bob] = users;
+    const { button, pressUntilBothSeeIt } = together(users);
+    const see = async (text) => {
+        for (const { page } of users) await page.getByText(text, { exact: true }).first().waitFor();
     };
 
     for (const { page } of users) {

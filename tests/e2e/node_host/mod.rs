@@ -2,7 +2,7 @@
 
 mod containers;
 mod crossing;
-mod dashboards;
+pub mod dashboards;
 mod deployments;
 mod failures;
 pub mod http;

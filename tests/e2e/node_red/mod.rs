@@ -6,6 +6,7 @@ mod account;
 mod admin_api;
 mod cli;
 mod comms;
+mod dashboards;
 mod deployments;
 mod history;
 mod malformed_input;
@@ -68,6 +69,13 @@ impl NodeRed {
             testing::ports::free(),
             (release, settings),
         )
+    }
+
+    /// With more in its directory.
+    pub fn prepared(release: Release, prepare: impl Fn(&Path)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        prepare(directory.path());
+        Self::start_in(directory, testing::ports::free(), (release, ""))
     }
 
     fn start_in(directory: TempDir, port: u16, (release, settings): (Release, &str)) -> Self {
