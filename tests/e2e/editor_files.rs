@@ -260,10 +260,7 @@ async fn without_modules_the_page_explains_how_to_install_them() {
         (page.status, page.header("content-type")),
         (200, "text/html; charset=utf-8")
     );
-    assert!(
-        page.text()
-            .contains("npm ci --prefix deploy/editor --ignore-scripts")
-    );
+    assert!(page.text().contains("<pre>flowgate editor install</pre>"));
     assert_eq!(gateway.get("/red/red.min.js").send().await.status, 404);
 }
 
@@ -276,7 +273,7 @@ async fn missing_modules_are_reported_at_the_start_and_by_check() {
         let (code, output) = crate::harness::run_command(program(directory.path(), arguments));
         assert_eq!(code, Some(1), "{output}");
         assert!(
-            output.contains("editor.modules") && output.contains("npm ci"),
+            output.contains("editor.modules") && output.contains("flowgate editor install"),
             "{output}"
         );
     }

@@ -31,7 +31,10 @@ export class Statuses {
     stop() {
         this.stopped = true;
         clearTimeout(this.timer);
-        this.socket?.close();
+        const { socket } = this;
+        // Browsers complain of one that is closed before it is open.
+        if (socket?.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close();
+        else socket?.close();
     }
 
     open() {

@@ -71,10 +71,13 @@ impl<'a> NodeSets<'a> {
         let installed = self.packages.version(name).map(Json::from);
         let version = nodes.first().map(|set| set["version"].clone());
         let version = version.or(installed).ok_or(Error::NotFound)?;
-        let is_package = name != CORE;
-        Ok(json!({
-            "name": name, "version": version, "local": is_package, "user": is_package, "nodes": nodes, "plugins": plugins,
-        }))
+        let mut module =
+            json!({ "name": name, "version": version, "nodes": nodes, "plugins": plugins });
+        if name != CORE {
+            module["local"] = true.into();
+            module["user"] = true.into();
+        }
+        Ok(module)
     }
 
     /// One set.
