@@ -239,7 +239,7 @@ async fn networks_and_rate_limits_hold_for_callers_with_a_jwt() {
 async fn a_token_ends_when_it_expires_with_its_channel() {
     let issuer = JwtIssuer::start().await;
     let gateway = Gateway::with(&issuer.config("clock_skew = \"0s\""));
-    let token = issuer.token(&json!({ "exp": crate::jwt_issuer::now() + 2 }));
+    let token = issuer.token(&json!({ "exp": crate::jwt_issuer::now() + 6 }));
     let mut channel = gateway.editor(&token).await;
     is_closed(&mut channel).await;
     assert_eq!(flows_of(&gateway, &token).await.status, 401);
