@@ -14,7 +14,7 @@ scenario(async (user) => {
     // One: the flow. The newest deployment that touched it is shown with what it changed.
     await admin.click(admin.button('Line 3'));
     await page.locator('.entry').filter({ hasText: 'Tune line 3' }).waitFor();
-    assert.equal(await page.locator('.entry[aria-current]').filter({ hasText: 'Tune line 3' }).count(), 1);
+    await page.locator('.entry[aria-current]').filter({ hasText: 'Tune line 3' }).waitFor();
     await page.locator('.lines .removed').getByText('return msg.payload / 10').waitFor();
     await page.locator('.lines .added').getByText('return msg.payload / 0').waitFor();
     await page.locator('.lines .added .code-keyword').getByText('return').waitFor();
