@@ -192,12 +192,8 @@ impl Gateway {
         let backends = Backends::open(&mut config, runtimes, auth.as_ref(), &context).await?;
         freeze::go_on(&backends, &store).await?;
         let leaving = watch::Sender::new(false);
-        let comms = comms(
-            &config,
-            auth.as_ref(),
-            (topics, leaving.subscribe()),
-            &context,
-        );
+        let topics = (topics, leaving.subscribe());
+        let comms = comms(&config, auth.as_ref(), topics, &context);
         let gateway = Arc::new(Self {
             #[cfg(feature = "engine")]
             packages: PackageServers::open(&config)?,

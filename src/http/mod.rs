@@ -231,7 +231,16 @@ async fn proceed(
         return Ok(answer);
     }
 
-    // 5. act: boxed, so that a connection does not keep room for the largest of them
+    // 5. act
+    perform(ctx, path, target).await
+}
+
+/// 5. act: boxed, so that a connection does not keep room for the largest of them.
+async fn perform(
+    ctx: &mut RequestContext<'_>,
+    path: &Path<'_>,
+    target: Target,
+) -> Result<Response<Body>, Error> {
     match target {
         Target::Proposals(action) => return Box::pin(proposals::act(ctx, path, action)).await,
         Target::Sessions(action) => return Box::pin(sessions::act(ctx, path, action)).await,
@@ -250,7 +259,7 @@ async fn proceed(
         Target::ConsoleFile => return console::file(ctx, path),
         #[cfg(feature = "console")]
         Target::Now => return now::read(ctx),
-        Target::Jwks => return Ok(response::jwks(gateway.identity.load().jwks())),
+        Target::Jwks => return Ok(response::jwks(ctx.gateway.identity.load().jwks())),
         _ => {}
     }
     match &ctx.backend.runtime {

@@ -254,12 +254,8 @@ impl Auth {
         let verified = provider
             .verify((send, &metadata), (token.reveal(), &["jwt"]), now)
             .await?;
-        let nonce = verified
-            .claims
-            .get("nonce")
-            .and_then(|nonce| nonce.as_str());
-        let nonce = nonce.unwrap_or_default().as_bytes();
-        if !constant_time_eq(nonce, pending.nonce.as_bytes()) {
+        let nonce = text(&verified.claims, "nonce").unwrap_or_default();
+        if !constant_time_eq(nonce.as_bytes(), pending.nonce.as_bytes()) {
             return Err(OidcError::Invalid("its ID token is for another sign-in"));
         }
         let subject = subject(&verified.claims)?;
