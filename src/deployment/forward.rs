@@ -171,6 +171,11 @@ impl Deployments {
     ) -> Option<String> {
         self.close_approved(rev.as_deref().unwrap_or_default(), by)
             .await;
+        if let (Some(rev), Some((_, Some(changed)))) = (&rev, &change)
+            && changed.is_exact
+        {
+            self.sent_there(&changed.flows, rev);
+        }
         let rev = match change {
             Some((kind, flows)) => self.keep_change((kind, rev, flows), by).await,
             None => rev,
@@ -194,8 +199,8 @@ impl Deployments {
         if !is_needed && !is_kept {
             return Ok(None);
         }
-        match watch.during(pin!(upstream.revision())).await? {
-            Ok(found) => Ok(Some(self.found_there(found))),
+        match watch.during(pin!(self.found_there(upstream))).await? {
+            Ok(found) => Ok(Some(found)),
             Err(error) if is_needed => Err(error.into()),
             Err(error) => {
                 unread(upstream, &error);

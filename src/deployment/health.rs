@@ -96,7 +96,7 @@ impl Deployments {
         };
         let asked = match rev {
             Some(rev) => Ok(rev.to_owned()),
-            None => upstream.revision().await.map(|(rev, _)| rev),
+            None => self.found_there(upstream).await.map(|found| found.rev),
         };
         match asked {
             Ok(rev) => self.tell_change(before, &rev),
@@ -198,7 +198,7 @@ impl Deployments {
         let Some(upstream) = self.runtime.upstream() else {
             return Ok(None);
         };
-        let (active, _) = upstream.revision().await?;
+        let active = self.found_there(upstream).await?.rev;
         if active != bad {
             return Ok(None);
         }

@@ -21,6 +21,7 @@ mod runtime;
 mod upstream_history;
 
 pub use approval::Approval;
+pub use current::entity_tag;
 pub use dry_run::{Checked, Judgement, judge_file};
 pub use forward::{Forward, Forwarded, Purpose};
 pub use health::{Change, Counts as HealthCounts};
@@ -159,7 +160,7 @@ pub struct Deployments {
     deploy_lock: Mutex<Option<String>>,
     active: watch::Sender<Arc<Active>>,
     /// The flow set that the upstream had when it was last asked.
-    seen_there: ArcSwapOption<Active>,
+    seen_there: ArcSwapOption<current::Seen>,
     /// The revision that did not start, while the flow set before it is active.
     set_aside: Lock<Option<String>>,
     /// The deployment of users that was the last.

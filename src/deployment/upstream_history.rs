@@ -37,6 +37,15 @@ pub(super) struct ChangedFlows {
     pub(super) flow: Option<String>,
 }
 
+impl Found {
+    pub(super) fn readable(active: &Arc<Active>) -> Self {
+        Self {
+            rev: active.rev.clone(),
+            active: Some(Arc::clone(active)),
+        }
+    }
+}
+
 impl ChangedFlows {
     /// The whole as the body of a deployment, for the upstream's revision `rev`.
     pub(super) fn as_body(&self, rev: &str) -> Bytes {
@@ -46,11 +55,6 @@ impl ChangedFlows {
 }
 
 impl Deployments {
-    pub(super) fn found_there(&self, (rev, flows): (String, Bytes)) -> Found {
-        let active = self.seen_there(rev.clone(), &flows).ok();
-        Found { rev, active }
-    }
-
     /// Records that others have deployed there since the last change of ours, after which it had `known`.
     pub(super) async fn notice_outside_edit(
         &self,
@@ -114,8 +118,8 @@ impl Deployments {
         let (rev, flows, sent) = match (rev, changed) {
             (Some(rev), Some(changed)) if changed.is_exact => (rev, changed.flows, changed.sent),
             (rev, changed) => {
-                let found = match upstream.revision().await {
-                    Ok(found) => self.found_there(found),
+                let found = match self.found_there(upstream).await {
+                    Ok(found) => found,
                     Err(error) => {
                         unread(upstream, &error);
                         return rev;

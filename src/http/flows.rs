@@ -31,7 +31,14 @@ type Answer = Result<Response<Body>, Error>;
 pub(super) fn read(ctx: &RequestContext<'_>) -> Answer {
     let version = dialect::version(&ctx.head.headers)?;
     let active = ctx.backend.deployments.active();
-    Ok(flow_set(version, &active.flows, &active.rev))
+    let whole = || flow_set(version, &active.flows, &active.rev);
+    Ok(match version {
+        Version::V1 => whole(),
+        Version::V2 => {
+            let tag = deployment::entity_tag(&active.rev);
+            response::tagged(&ctx.head.headers, &tag, whole)
+        }
+    })
 }
 
 /// `POST /flows`

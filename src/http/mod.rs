@@ -23,6 +23,8 @@ mod dialect;
 mod editor_refusal;
 #[cfg(feature = "engine")]
 mod endpoint;
+#[cfg(any(feature = "engine", feature = "console"))]
+mod entity_tag;
 mod error;
 mod establish;
 mod file_body;

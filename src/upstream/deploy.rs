@@ -4,7 +4,7 @@
 
 use super::{Error, ForwardedRequest, Outgoing, ResponseBody, Upstream};
 use bytes::Bytes;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
@@ -45,6 +45,17 @@ pub enum Outcome {
     Stale,
     /// It was refused for another reason.
     Refused,
+}
+
+/// The flow set that an upstream shows.
+#[derive(Debug)]
+pub struct Shown {
+    /// Its revision.
+    pub rev: String,
+    /// The whole response that contains both.
+    pub body: Bytes,
+    /// The response's entity tag.
+    pub tag: Option<HeaderValue>,
 }
 
 /// The part of a v2 body that names its revision.
@@ -144,24 +155,27 @@ impl Upstream {
         Ok(Changed { response, outcome })
     }
 
-    /// The revision that is active there now, and the whole response that contains it.
-    pub async fn revision(&self) -> Result<(String, Bytes), Error> {
+    /// The flow set that is active there now; `None`: it is still the one of the entity tag `known` (RFC 9110 §13.1.2).
+    pub async fn flows(&self, known: Option<&HeaderValue>) -> Result<Option<Shown>, Error> {
         let head = || {
             let mut request = self.own("/flows");
             let version = HeaderValue::from_static("v2");
-            request.headers_mut().insert(self.api_version(), version);
+            let headers = request.headers_mut();
+            headers.insert(self.api_version(), version);
+            headers.extend(known.map(|tag| (IF_NONE_MATCH, tag.clone())));
             request
         };
         let response = self.send(head, Outgoing::empty(), None).await?;
         match response.status() {
             StatusCode::OK => {}
+            StatusCode::NOT_MODIFIED if known.is_some() => return Ok(None),
             StatusCode::UNAUTHORIZED => return Err(self.refused()),
             _ => return Err(Error::Unexpected("it does not show its flows")),
         }
-        let response = self.whole(response).await?;
-        let body = response.into_body();
+        let (head, body) = self.whole(response).await?.into_parts();
         let rev = revision(&body).ok_or(Error::Unexpected("its flows have no revision"))?;
-        Ok((rev, body))
+        let tag = head.headers.get(ETAG).cloned();
+        Ok(Some(Shown { rev, body, tag }))
     }
 
     /// The types of the nodes that can run there.

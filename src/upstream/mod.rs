@@ -43,7 +43,7 @@ pub use bearer::Bearer;
 pub use body_pace::{Pace, Pacer};
 pub use client_body::{BodyError, ClientBody};
 pub use connect::OpenError;
-pub use deploy::{Change, Changed, Outcome};
+pub use deploy::{Change, Changed, Outcome, Shown};
 #[cfg(feature = "engine")]
 pub use download::download;
 pub use gateway_client::GatewayClient;

@@ -39,6 +39,33 @@ async fn v1_takes_an_array_and_v2_answers_with_the_new_revision() {
 }
 
 #[tokio::test]
+async fn a_client_that_has_the_flows_of_an_entity_tag_gets_them_again_when_they_have_changed() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("deployer").await;
+    let first = gateway.deploy(&token, &one_tab("one")).await;
+    let ask = |tag: &str| {
+        let asked = gateway.get("/flows").header("Service-API-Version", "v2");
+        asked.token(&token).header("If-None-Match", tag).send()
+    };
+    let tag = format!("\"{first}\"");
+    let known = ask(&tag).await;
+    assert_eq!((known.status, known.text()), (304, String::new()));
+    assert_eq!(known.header("etag"), tag);
+    let second = gateway.deploy(&token, &one_tab("two")).await;
+    let changed = ask(&tag).await;
+    assert_eq!(changed.status, 200);
+    assert_eq!(
+        changed.json(),
+        json!({ "flows": one_tab("two"), "rev": second })
+    );
+    let stranger = gateway.get("/flows").header("Service-API-Version", "v2");
+    let stranger = stranger
+        .header("If-None-Match", &format!("\"{second}\""))
+        .send();
+    assert_eq!(stranger.await.status, 401);
+}
+
+#[tokio::test]
 async fn a_revision_that_is_not_the_active_one_is_a_conflict_and_none_overwrites() {
     let gateway = Gateway::start();
     let token = gateway.sign_in("deployer").await;

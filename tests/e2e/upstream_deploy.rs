@@ -109,6 +109,63 @@ async fn a_stale_revision_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
+async fn flows_that_are_known_by_their_entity_tag_are_not_sent_again() {
+    let count = Arc::new(AtomicUsize::new(1));
+    let own = Arc::clone(&count);
+    let shows_at =
+        |rev: usize| json!({ "flows": [{ "id": "a", "type": "tab" }], "rev": rev.to_string() });
+    let behind = MockUpstream::start(move |request| {
+        let rev = own.load(Ordering::SeqCst);
+        if request.starts_with("POST") {
+            let rev = own.fetch_add(1, Ordering::SeqCst) + 1;
+            let body = json!({ "rev": rev.to_string() }).to_string();
+            return Action::Respond(ok("application/json", &body));
+        }
+        let tag = if rev < 10 {
+            format!("\"{rev}\"")
+        } else {
+            format!("W/\"other-{rev}\"")
+        };
+        if request.contains(&format!("if-none-match: {tag}\r\n")) {
+            return Action::Respond(format!("HTTP/1.1 304 Not Modified\r\netag: {tag}\r\n\r\n"));
+        }
+        let body = shows_at(rev).to_string();
+        Action::Respond(ok("application/json", &body).replacen(
+            "\r\n",
+            &format!("\r\netag: {tag}\r\n"),
+            1,
+        ))
+    })
+    .await;
+    let gateway = Gateway::with(&behind.config());
+    let token = gateway.sign_in("deployer").await;
+    let deploy = |rev: &str| gateway.deployment(&token, &json!([]), Some(rev)).send();
+    let asked = || {
+        let gets = behind
+            .received()
+            .into_iter()
+            .filter(|request| request.bytes.starts_with("GET /flows "));
+        let tags = gets.map(|request| {
+            let line = request
+                .bytes
+                .lines()
+                .find_map(|line| line.strip_prefix("if-none-match: "));
+            line.unwrap_or_default().to_owned()
+        });
+        tags.collect::<Vec<_>>()
+    };
+    assert_eq!(deploy("1").await.status, 200);
+    // A revision of flowgate's engine is the tag of its flows.
+    assert_eq!(deploy("2").await.status, 200);
+    assert_eq!(asked(), ["", "\"2\""]);
+    // Flows of another tag are shown, and their revision counts.
+    count.store(10, Ordering::SeqCst);
+    assert_eq!(deploy("3").await.status, 409);
+    assert_eq!(deploy("10").await.status, 200);
+    assert_eq!(asked()[2..], ["\"3\"", "W/\"other-10\""]);
+}
+
+#[tokio::test]
 async fn the_upstreams_own_conflict_is_passed_on() {
     let behind = MockUpstream::start(|request| {
         Action::Respond(if request.starts_with("POST") {

@@ -5,6 +5,8 @@
 
 mod access;
 mod audit;
+#[cfg(any(feature = "engine", feature = "console"))]
+mod conditional;
 mod for_editor;
 mod history;
 mod oauth;
@@ -14,6 +16,10 @@ mod runtime;
 mod upstream_error;
 
 pub(super) use audit::log;
+#[cfg(any(feature = "engine", feature = "console"))]
+pub(super) use conditional::tagged;
+#[cfg(feature = "engine")]
+pub(super) use conditional::{file, words};
 pub(super) use upstream_error::upstream_page;
 
 use super::audit_error::AuditLogError;
@@ -21,11 +27,7 @@ use super::error::Error;
 use crate::auth::Lapsed;
 use crate::deployment;
 #[cfg(feature = "engine")]
-use crate::editor::{File, FilePermit};
-#[cfg(feature = "engine")]
 use crate::http::admin_error::AdminError;
-#[cfg(feature = "engine")]
-use crate::http::file_body::Reading;
 use crate::http::response_body::Body;
 use crate::http::sign_in_html::{self, Page};
 use crate::policy::{Rule, Verdict};
@@ -37,13 +39,9 @@ use hyper::header::{
     HeaderMap, HeaderName, HeaderValue, LOCATION, PRAGMA, REFERRER_POLICY, RETRY_AFTER,
     SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
 };
-#[cfg(feature = "engine")]
-use hyper::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
 use hyper::{Method, Response, StatusCode};
 use serde_json::json;
 use std::time::Duration;
-#[cfg(feature = "engine")]
-use tokio::runtime::Handle;
 
 /// An answer in JSON.
 pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
@@ -94,53 +92,6 @@ const EDITOR_POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inlin
 #[cfg(feature = "engine")]
 pub(super) fn their_text(body: String) -> Response<Body> {
     content(StatusCode::OK, "text/plain; charset=utf-8", body.into())
-}
-
-/// A file, unless the client has it as it is (RFC 9110 §13.2.2). Browsers ask each time whether it has changed.
-#[cfg(feature = "engine")]
-pub(super) fn file(
-    asked: &HeaderMap,
-    file: File,
-    control: &Handle,
-    place: FilePermit,
-) -> Response<Body> {
-    let has_it = is_known(asked, &file);
-    let mut response = if has_it {
-        empty(StatusCode::NOT_MODIFIED)
-    } else {
-        content(StatusCode::OK, file.kind, Bytes::new())
-    };
-    response = with(response, ETAG, &file.tag);
-    response = with(response, LAST_MODIFIED, &file.modified);
-    set(&mut response, CACHE_CONTROL, "public, max-age=0");
-    set(&mut response, CONTENT_SECURITY_POLICY, EDITOR_POLICY);
-    if !has_it {
-        let reading = Reading::file((file.content, file.size), control.clone(), place.into());
-        *response.body_mut() = Body::Editor(Box::new(reading));
-    }
-    response
-}
-
-/// The editor's words.
-#[cfg(feature = "engine")]
-pub(super) fn words(words: String, place: FilePermit) -> Response<Body> {
-    let mut response = json(StatusCode::OK, Bytes::new());
-    *response.body_mut() = Body::Editor(Box::new(Reading::text(words.into(), place.into())));
-    response
-}
-
-/// Whether the client has the file: by its tag, else by its date, which it got from us.
-#[cfg(feature = "engine")]
-fn is_known(asked: &HeaderMap, file: &File) -> bool {
-    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
-    let mut tags = asked.get_all(IF_NONE_MATCH).iter().peekable();
-    if tags.peek().is_some() {
-        let tags = tags.filter_map(|tags| tags.to_str().ok());
-        let mut tags = tags.flat_map(|tags| tags.split(','));
-        return tags.any(|tag| tag.trim() == "*" || opaque(tag) == opaque(&file.tag));
-    }
-    let since = asked.get(IF_MODIFIED_SINCE);
-    since.is_some_and(|since| since.as_bytes() == file.modified.as_bytes())
 }
 
 /// An answer without a body.
@@ -256,11 +207,12 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::DoubledHeader(_) | Error::Message(_) => refuse(S::BAD_REQUEST, "invalid_header"),
         Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),
         Error::DeploymentType => refuse(S::BAD_REQUEST, "invalid_deployment_type"),
-        Error::ContentType
-        | Error::ContentEncoding
-        | Error::BodyTimeout
-        | Error::BodyBroken
-        | Error::UnexpectedBody => unreadable(error),
+        Error::ContentType | Error::ContentEncoding => {
+            refuse(S::UNSUPPORTED_MEDIA_TYPE, MEDIA_TYPE)
+        }
+        Error::BodyTimeout => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
+        Error::BodyBroken => refuse(S::BAD_REQUEST, "incomplete_body"),
+        Error::UnexpectedBody => refuse(S::BAD_REQUEST, "unexpected_body"),
         Error::AuditLog(reason) => audit::error(error, reason),
         Error::History(error) => history::response(error),
         Error::Store(_) => history::storage_failed(),
@@ -279,24 +231,11 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         #[cfg(feature = "engine")]
         Error::Engine(error) => runtime::engine(error),
         #[cfg(feature = "engine")]
-        Error::EndpointTimeout => refuse(S::GATEWAY_TIMEOUT, "endpoint_timeout"),
-        #[cfg(feature = "engine")]
-        Error::EndpointStatus(_) => refuse(S::BAD_GATEWAY, "invalid_endpoint_answer"),
+        Error::EndpointTimeout | Error::EndpointStatus(_) => runtime::endpoint(error),
         #[cfg(feature = "engine")]
         Error::Admin(error) => runtime::admin(error),
         Error::Broken => refuse(S::INTERNAL_SERVER_ERROR, "internal_error"),
     }
-}
-
-/// The body is not as it has to be, or did not come.
-fn unreadable(error: &Error) -> Response<Body> {
-    let (status, code) = match error {
-        Error::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, "body_timeout"),
-        Error::BodyBroken => (StatusCode::BAD_REQUEST, "incomplete_body"),
-        Error::UnexpectedBody => (StatusCode::BAD_REQUEST, "unexpected_body"),
-        _ => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
-    };
-    coded(status, code, &error.to_string())
 }
 
 /// The token is malformed, doubled or in the wrong place (RFC 6750 §3.1).
@@ -352,6 +291,7 @@ fn last(error: &Error) -> Response<Body> {
 
 const BAD_TOKENS: &str = "too_many_bad_tokens";
 const OTHER_METHOD: &str = "method_not_allowed";
+const MEDIA_TYPE: &str = "unsupported_media_type";
 const OTHER_VERSION: &str = "invalid_websocket_version";
 const BEARER: &str = "Bearer realm=\"flowgate\"";
 const INVALID_REQUEST: &str = "Bearer realm=\"flowgate\", error=\"invalid_request\"";

@@ -1,6 +1,7 @@
 //! Maps errors of flowgate's engine and of its admin endpoints to responses.
 
 use super::{Body, RETRY_DELAY, coded, retry_after};
+use crate::http::error::Error;
 use hyper::{Response, StatusCode};
 
 pub(super) fn admin(error: &crate::http::admin_error::AdminError) -> Response<Body> {
@@ -21,6 +22,15 @@ pub(super) fn admin(error: &crate::http::admin_error::AdminError) -> Response<Bo
         E::SettingsTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "settings_too_large"),
         E::EditorFile(_) => failed("editor_failed", "the editor's files cannot be read"),
     }
+}
+
+/// A flow that was to answer a request has not, or with a status that does not exist.
+pub(super) fn endpoint(error: &Error) -> Response<Body> {
+    let (status, code) = match error {
+        Error::EndpointTimeout => (StatusCode::GATEWAY_TIMEOUT, "endpoint_timeout"),
+        _ => (StatusCode::BAD_GATEWAY, "invalid_endpoint_answer"),
+    };
+    coded(status, code, &error.to_string())
 }
 
 fn palette(error: &crate::palette::Error) -> Response<Body> {
