@@ -11,7 +11,7 @@ use super::path::Path;
 use super::rate_limit;
 use super::refused_permission::refused;
 use super::request_context::RequestContext;
-use super::route::{self, Access, Needs, Route, Target};
+use super::route::{self, Access, Needs, Own, Route, Target};
 use super::verify;
 use crate::audit::Event;
 use crate::auth::FLOWS_READ;
@@ -70,7 +70,7 @@ fn identified(ctx: &mut RequestContext<'_>, route: &Route<'_>, rules: &Rules) ->
         return Err(Error::TokenInQuery);
     }
     let ambient = match route.target {
-        Target::Verify => verify::ambient(ctx.head)?,
+        Target::Own(Own::Verify) => verify::ambient(ctx.head)?,
         _ => route.ambient,
     };
     let caller = if ctx.peer.is_gateway {

@@ -57,19 +57,7 @@ pub(super) async fn act(
         Target::Absent if ctx.class == RouteClass::Auth => Err(Error::NotFound),
         // The same for every runtime, and handled before.
         Target::Unassigned
-        | Target::Proposals(_)
-        | Target::Sessions(_)
-        | Target::Passkeys(_)
-        | Target::StepUp(_)
-        | Target::SignInPage(_)
-        | Target::Provider(_)
-        | Target::ConsolePage
-        | Target::ConsoleFile
-        | Target::Now
-        | Target::AuditLog(_)
-        | Target::GatewaySettings
-        | Target::Verify
-        | Target::Jwks
+        | Target::Own(_)
         // The engine's.
         | Target::PackageAdmin => Err(Error::NotFound),
         // On a socket there may be an engine that runs apart.

@@ -2,7 +2,7 @@
 
 use super::clock::unix_time;
 use super::path::Path;
-use super::route::{self, Access, Needs, Route, Target, access};
+use super::route::{self, Access, Needs, Own, Route, Target, access};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
 use crate::config::AmbientCredentials;
 use crate::gateway::{Backend, Rules, Runtime};
@@ -101,7 +101,7 @@ impl Grant for Granted {
         };
         // The route may no longer accept the credential; `verify` itself asks for the cookie.
         let AmbientCredentials { page, basic } = route.ambient;
-        let page = page || route.target == Target::Verify;
+        let page = page || route.target == Target::Own(Own::Verify);
         let refused = caller
             .as_ref()
             .is_some_and(|caller| (caller.has_page() && !page) || (caller.has_basic() && !basic));

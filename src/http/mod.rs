@@ -3,6 +3,7 @@
 //! The only module, beside `server` and the HTTP nodes, that uses status codes.
 
 mod access_error;
+mod act;
 #[cfg(feature = "engine")]
 mod admin;
 #[cfg(feature = "engine")]
@@ -95,7 +96,7 @@ pub use error::FramingError;
 
 use crate::auth::{Auth, Caller, Certificate};
 use crate::config::RESOURCE_POLICY;
-use crate::gateway::{Gateway, Runtime};
+use crate::gateway::Gateway;
 use crate::metrics::{RouteClass, Traffic};
 use crate::upstream::{Authorization, ClientBody};
 use error::Error;
@@ -234,41 +235,7 @@ async fn proceed(
     }
 
     // 5. act
-    perform(ctx, path, target).await
-}
-
-/// 5. act: boxed, so that a connection does not keep room for the largest of them.
-async fn perform(
-    ctx: &mut RequestContext<'_>,
-    path: &Path<'_>,
-    target: Target,
-) -> Result<Response<Body>, Error> {
-    match target {
-        Target::Proposals(action) => return Box::pin(proposals::act(ctx, path, action)).await,
-        Target::Sessions(action) => return Box::pin(sessions::act(ctx, path, action)).await,
-        Target::Passkeys(action) => return Box::pin(passkeys::act(ctx, path, action)).await,
-        Target::StepUp(action) => return Box::pin(step_up::act(ctx, action)).await,
-        Target::SignInPage(action) => return Box::pin(sign_in_page::act(ctx, action)).await,
-        Target::Provider(action) => {
-            return Box::pin(provider_sign_in::act(ctx, path, action)).await;
-        }
-        Target::AuditLog(action) => return Box::pin(audit_log::act(ctx, action)).await,
-        Target::GatewaySettings => return Box::pin(settings::read(ctx)).await,
-        Target::Verify => return verify::verify(ctx),
-        #[cfg(feature = "console")]
-        Target::ConsolePage => return console::page(ctx),
-        #[cfg(feature = "console")]
-        Target::ConsoleFile => return console::file(ctx, path),
-        #[cfg(feature = "console")]
-        Target::Now => return now::read(ctx),
-        Target::Jwks => return Ok(response::jwks(ctx.gateway.identity.load().jwks())),
-        _ => {}
-    }
-    match &ctx.backend.runtime {
-        #[cfg(feature = "engine")]
-        Runtime::Own(_) => Box::pin(act(ctx, path, target)).await,
-        Runtime::Upstream(upstream) => Box::pin(forward::act(ctx, path, target, upstream)).await,
-    }
+    act::act(ctx, path, target).await
 }
 
 /// No endpoint of the admin API takes a body with these methods.
@@ -305,54 +272,6 @@ fn well_formed(head: &Parts) -> Result<(), Error> {
         return Err(Error::Host);
     }
     Ok(())
-}
-
-/// Handles a request by its route, with flowgate's engine.
-#[cfg(feature = "engine")]
-async fn act(
-    ctx: &mut RequestContext<'_>,
-    path: &Path<'_>,
-    target: Target,
-) -> Result<Response<Body>, Error> {
-    match target {
-        Target::Login => Ok(auth::login(ctx)),
-        Target::Token => auth::token(ctx).await,
-        Target::Revoke => auth::revoke(ctx).await,
-        Target::Flows => flows::read(ctx),
-        Target::Deploy => flows::deploy(ctx).await,
-        Target::Check => check::check(ctx).await,
-        Target::Openapi => Ok(openapi::document()),
-        Target::State => Ok(visible_flows::state(ctx, |_| true)),
-        Target::SetState => flows::set_state(ctx).await,
-        Target::Flow => flows::read_one(ctx, path),
-        Target::AddFlow => flows::add(ctx).await,
-        Target::ReplaceFlow => flows::replace(ctx, path).await,
-        Target::RemoveFlow => flows::remove(ctx, path).await,
-        Target::Admin(admin) => admin::act(ctx, path, admin).await,
-        Target::History(history) => history::act(ctx, path, history).await,
-        Target::Comms => comms::open(ctx, None),
-        Target::Endpoint => endpoint::call(ctx, path).await,
-        Target::PackageAdmin => packages::admin(ctx, path).await,
-        // The same for every runtime, and handled before.
-        Target::Absent
-        | Target::Unassigned
-        | Target::Proposals(_)
-        | Target::Sessions(_)
-        | Target::Passkeys(_)
-        | Target::StepUp(_)
-        | Target::SignInPage(_)
-        | Target::Provider(_)
-        | Target::ConsolePage
-        | Target::ConsoleFile
-        | Target::Now
-        | Target::AuditLog(_)
-        | Target::GatewaySettings
-        | Target::Verify
-        | Target::Jwks => Err(Error::NotFound),
-        Target::OtherMethod(offers) => {
-            response::other_method(&ctx.head.method, route::allow(offers))
-        }
-    }
 }
 
 /// 6. answer: the request's id goes along; counted and written down.

@@ -5,8 +5,11 @@
 //! it. Everything else may be an endpoint made by a flow, and is closed unless a `[[route]]` opens it.
 
 mod admin;
+mod entry;
+mod gateway_table;
 mod history;
 mod offers;
+mod own;
 #[cfg(feature = "engine")]
 mod packages;
 mod pattern;
@@ -17,6 +20,7 @@ mod table;
 
 pub(super) use admin::{Admin, Editor, ProposalAction};
 pub(super) use history::History;
+pub(super) use own::Own;
 pub(super) use recorded::Recorded;
 pub(super) use sessions::{
     AuditAction, PageAction, PasskeyAction, ProviderAction, SessionAction, StepUpAction,
@@ -60,32 +64,8 @@ pub(super) enum Target {
     Check,
     /// `GET /gateway/openapi.json`
     Openapi,
-    /// `/gateway/proposals…`
-    Proposals(ProposalAction),
-    /// `/gateway/sessions…`
-    Sessions(SessionAction),
-    /// `/gateway/passkeys…`
-    Passkeys(PasskeyAction),
-    /// `/gateway/step-up…`
-    StepUp(StepUpAction),
-    /// `/gateway/sign-in`, `/gateway/sign-out`
-    SignInPage(PageAction),
-    /// `/gateway/sign-in/:provider` and below
-    Provider(ProviderAction),
-    /// `GET /gateway/`
-    ConsolePage,
-    /// `GET /gateway/console/:version/:name`
-    ConsoleFile,
-    /// `GET /gateway/now`
-    Now,
-    /// `/gateway/audit…`
-    AuditLog(AuditAction),
-    /// `GET /gateway/settings`
-    GatewaySettings,
-    /// `GET /gateway/verify`
-    Verify,
-    /// `GET /gateway/jwks.json`
-    Jwks,
+    /// What the gateway answers itself, for every runtime alike.
+    Own(Own),
     /// `GET /flows/state`
     State,
     /// `POST /flows/state`

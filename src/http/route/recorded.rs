@@ -48,16 +48,7 @@ impl Route<'_> {
             | Target::RemoveFlow
             | Target::History(History::Rollback | History::Import)
             | Target::Comms => Recorded::Own,
-            Target::Proposals(_)
-            | Target::Sessions(_)
-            | Target::Passkeys(_)
-            | Target::StepUp(_)
-            | Target::SignInPage(_)
-            | Target::Provider(_)
-                if write == Recorded::Write =>
-            {
-                Recorded::Own
-            }
+            Target::Own(_) if write == Recorded::Write => Recorded::Own,
             Target::Admin(Admin::Credentials) => Recorded::Secret,
             // A dry run writes nothing; another method is answered with those that there are.
             Target::Check | Target::OtherMethod(_) => Recorded::Nothing,
@@ -67,19 +58,7 @@ impl Route<'_> {
             | Target::Flows
             | Target::State
             | Target::Flow
-            | Target::Proposals(_)
-            | Target::Sessions(_)
-            | Target::Passkeys(_)
-            | Target::StepUp(_)
-            | Target::SignInPage(_)
-            | Target::Provider(_)
-            | Target::ConsolePage
-            | Target::ConsoleFile
-            | Target::Now
-            | Target::AuditLog(_)
-            | Target::GatewaySettings
-            | Target::Verify
-            | Target::Jwks
+            | Target::Own(_)
             | Target::Admin(_)
             | Target::History(_)
             | Target::Absent

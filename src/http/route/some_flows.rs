@@ -1,7 +1,7 @@
 //! What a caller who may read some flows only (`flows.read:FLOW`) gets of each target, decided one by one: a new target
 //! does not compile without a decision. docs/policies.md has the same as a table.
 
-use super::{Admin, Target};
+use super::{Admin, Own, Target};
 use crate::http::path::Path;
 
 /// What such a caller gets.
@@ -39,29 +39,33 @@ pub(in crate::http) fn access(target: Target, path: &Path<'_>) -> Access {
         | Target::Comms
         | Target::Endpoint
         | Target::Openapi
-        | Target::Sessions(_)
-        | Target::Passkeys(_)
-        | Target::StepUp(_)
-        | Target::SignInPage(_)
-        | Target::Provider(_)
-        | Target::ConsolePage
-        | Target::ConsoleFile
-        | Target::Verify
-        | Target::Jwks
         | Target::OtherMethod(_) => Access::Same,
+        Target::Own(own) => of_own(own),
         Target::Flows => Access::Flows,
         Target::Flow => Access::Flow(1),
         Target::State => Access::State,
         Target::Admin(admin) => of_admin(admin, path),
         Target::History(_)
-        | Target::Now
-        | Target::AuditLog(_)
-        | Target::GatewaySettings
-        | Target::Proposals(_)
         | Target::SetState
         | Target::Absent
         | Target::PackageAdmin
         | Target::Unassigned => Access::Nothing,
+    }
+}
+
+/// The same of what the gateway itself answers.
+fn of_own(own: Own) -> Access {
+    match own {
+        Own::Proposals(_) | Own::Now | Own::AuditLog(_) | Own::GatewaySettings => Access::Nothing,
+        Own::Sessions(_)
+        | Own::Passkeys(_)
+        | Own::StepUp(_)
+        | Own::SignInPage(_)
+        | Own::Provider(_)
+        | Own::ConsolePage
+        | Own::ConsoleFile
+        | Own::Verify
+        | Own::Jwks => Access::Same,
     }
 }
 

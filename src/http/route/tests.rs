@@ -1,5 +1,7 @@
 //! The table of endpoints (docs/reference/node-red-admin-api.md §2).
 
+use super::entry::Entry;
+use super::gateway_table::GATEWAY;
 use super::*;
 use crate::config::AdminPaths;
 use crate::http::openapi;
@@ -382,9 +384,11 @@ fn a_rule_may_cover_all_endpoints_and_upstream_rules_come_first() {
 
 #[test]
 fn the_table_is_sorted_and_every_name_has_a_catch_all_entry() {
-    let names: Vec<&str> = table::TABLE.iter().map(table::Entry::name).collect();
+    let names: Vec<&str> = table::TABLE.iter().map(Entry::name).collect();
     assert!(names.is_sorted());
-    let mut names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+    let names = table::entries().map(Entry::name);
+    let mut names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    names.sort_unstable();
     names.dedup();
     assert_eq!(
         names,
@@ -415,7 +419,7 @@ fn offers_and_rows_of_the_authority_table_match_one_to_one() {
     }
     let text = include_str!("../../../tests/data/authorization-matrix.json");
     let mut rows = serde_json::from_str::<File>(text).unwrap().table;
-    let row = |entry: &table::Entry, (verb, target, needs): &Offer| Row {
+    let row = |entry: &Entry, (verb, target, needs): &Offer| Row {
         entry: format!("/{}", entry.path.join("/")),
         method: format!("{verb:?}").to_ascii_uppercase(),
         target: format!("{target:?}"),
@@ -425,8 +429,7 @@ fn offers_and_rows_of_the_authority_table_match_one_to_one() {
             Permission(name) | SomeFlow(name) => (*name).to_owned(),
         },
     };
-    let mut offers: Vec<Row> = table::TABLE
-        .iter()
+    let mut offers: Vec<Row> = table::entries()
         .flat_map(|entry| entry.offers.iter().map(move |offer| row(entry, offer)))
         .collect();
     rows.sort();
@@ -494,17 +497,17 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
         Target::RemoveFlow,
         Target::History(History::Rollback),
         Target::History(History::Import),
-        Target::Proposals(ProposalAction::Approve),
-        Target::Proposals(ProposalAction::Reject),
-        Target::Proposals(ProposalAction::Rebase),
-        Target::Proposals(ProposalAction::Withdraw),
-        Target::Sessions(SessionAction::End),
-        Target::Sessions(SessionAction::EndSeveral),
-        Target::SignInPage(PageAction::SignIn),
-        Target::SignInPage(PageAction::SignOut),
-        Target::Provider(ProviderAction::BackChannelLogout),
+        Target::Own(Own::Proposals(ProposalAction::Approve)),
+        Target::Own(Own::Proposals(ProposalAction::Reject)),
+        Target::Own(Own::Proposals(ProposalAction::Rebase)),
+        Target::Own(Own::Proposals(ProposalAction::Withdraw)),
+        Target::Own(Own::Sessions(SessionAction::End)),
+        Target::Own(Own::Sessions(SessionAction::EndSeveral)),
+        Target::Own(Own::SignInPage(PageAction::SignIn)),
+        Target::Own(Own::SignInPage(PageAction::SignOut)),
+        Target::Own(Own::Provider(ProviderAction::BackChannelLogout)),
     ];
-    let listed = table::TABLE.iter().flat_map(|entry| {
+    let listed = table::entries().flat_map(|entry| {
         let offers = entry.offers.iter();
         offers.map(|(verb, target, needs)| (entry.class, *verb, *target, *needs))
     });
@@ -525,7 +528,7 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
             (_, Target::Comms) => Recorded::Own,
             (Get, Target::Admin(Admin::Credentials)) => Recorded::Secret,
             (Get, _) | (_, Target::Check) => Recorded::Nothing,
-            (_, Target::Passkeys(_) | Target::StepUp(_)) => Recorded::Own,
+            (_, Target::Own(Own::Passkeys(_) | Own::StepUp(_))) => Recorded::Own,
             (_, target) if own.contains(&target) => Recorded::Own,
             _ => Recorded::Write,
         };
@@ -548,10 +551,7 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
 #[test]
 fn the_openapi_document_has_every_endpoint_of_the_gateway_with_its_permission() {
     let mut listed = BTreeSet::new();
-    for entry in table::TABLE
-        .iter()
-        .filter(|entry| entry.name() == "gateway")
-    {
+    for entry in GATEWAY {
         let path = entry.path.join("/");
         for &(verb, target, needs) in entry.offers {
             let role = match needs {
