@@ -3,14 +3,14 @@
 //! The crates below it do not depend on the gateway: `crypto`, `limits`, `events`, `flows`, `value`, `formats`,
 //! `engine`. The modules here, lowest layer first; each uses only those before it:
 //!
-//! 1. [`metrics`], [`allocator`], `websocket`, `console`: the metrics; the allocator; handshake and close of `WebSockets`;
-//!    the files of the console.
+//! 1. [`metrics`], [`allocator`], `websocket`, `console`, [`otlp`]: the metrics; the allocator; handshake and close of
+//!    `WebSockets`; the files of the console; what logs and traces for OpenTelemetry have in common.
 //! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.
 //! 3. [`store`]: the durable state: sessions, history, flow files.
 //! 4. [`audit`], [`auth`], [`upstream`]: the audit log; users, sessions and permissions; the runtime behind the
 //!    gateway.
 //! 5. [`policy`]: whether a deployment is allowed, and what a caller sees of the flows. [`sinks`]: sends the audit log to
-//!    other machines.
+//!    other machines. [`traces`]: sends traces to a collector.
 //! 6. [`comms`]: the channel that delivers events to editors.
 //! 7. [`deployment`]: the transaction that replaces the active flow set. `editor`: the stock editor's files.
 //! 8. `palette`: installs, removes, enables and disables npm packages.
@@ -36,11 +36,13 @@ pub mod fuzzing;
 pub mod gateway;
 pub mod http;
 pub mod metrics;
+pub mod otlp;
 #[cfg(feature = "engine")]
 pub mod palette;
 pub mod policy;
 pub mod server;
 pub mod sinks;
 pub mod store;
+pub mod traces;
 pub mod upstream;
 mod websocket;

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 /// Modules from the lowest to the highest; those on one line do not know each other.
 const LAYERS: &[&[&str]] = &[
-    &["metrics", "allocator", "websocket", "console"],
+    &["metrics", "allocator", "websocket", "console", "otlp"],
     &["config"],
     &["store"],
     &["audit", "auth", "upstream"],
-    &["policy", "sinks"],
+    &["policy", "sinks", "traces"],
     &["comms"],
     &["deployment", "editor"],
     &["palette"],

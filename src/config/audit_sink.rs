@@ -15,6 +15,9 @@ const MINUTE: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
 
 const TYPE: &str = "\"syslog\", \"webhook\" or \"otlp\"";
+/// The schemes of HTTP, each with its usual port.
+const HTTP: [(&str, u16); 2] = [("https://", 443), ("http://", 80)];
+
 const NAME: &str = "a name of 1 to 32 lower-case letters, digits and hyphens";
 const SYSLOG_URL: &str = "a URL such as \"tls://logs.example.org:6514\" or \"tcp://127.0.0.1:601\"";
 const HTTP_URL: &str = "a URL such as \"https://logs.example.org/audit\"";
@@ -90,7 +93,7 @@ fn sink(table: Spanned<raw::AuditSink>, source: &Source<'_>) -> Result<AuditSink
     let kind_span = kind.span();
     let (schemes, expected) = match word.as_str() {
         "syslog" => ([("tls://", 6514), ("tcp://", 601)], SYSLOG_URL),
-        "webhook" | "otlp" => ([("https://", 443), ("http://", 80)], HTTP_URL),
+        "webhook" | "otlp" => (HTTP, HTTP_URL),
         _ => return Err(SpannedError::value(kind_span, TYPE)),
     };
     let url = source.parsed(url, expected, |text| address(text, schemes))?;
@@ -98,7 +101,7 @@ fn sink(table: Spanned<raw::AuditSink>, source: &Source<'_>) -> Result<AuditSink
         return Err(SpannedError::value(span, SYSLOG_URL));
     }
     let plain = flag(raw.plain.take(), false)?;
-    if !url.secure && !plain && !is_loopback(&url.host) {
+    if !url.is_private() && !plain {
         let sentence = "this sink is another machine, and its url has no TLS: records would pass readable; use TLS, or set plain = true";
         return Err(SpannedError::rule(span, sentence));
     }
@@ -173,12 +176,24 @@ fn name(text: &str) -> Option<String> {
 }
 
 /// The parts of a URL.
-struct Address {
-    secure: bool,
-    host: String,
-    port: u16,
+pub(super) struct Address {
+    pub(super) secure: bool,
+    pub(super) host: String,
+    pub(super) port: u16,
     /// Path and query.
-    path: String,
+    pub(super) path: String,
+}
+
+impl Address {
+    /// Whether others cannot read what is sent there: it has TLS, or is on this machine.
+    pub(super) fn is_private(&self) -> bool {
+        self.secure || is_loopback(&self.host)
+    }
+}
+
+/// Reads the URL of a server of HTTP.
+pub(super) fn http_address(text: &str) -> Option<Address> {
+    address(text, HTTP)
 }
 
 /// Reads a URL of the first scheme, which has TLS, or of the second, each with its usual port.

@@ -38,6 +38,7 @@ mod route;
 mod setting;
 mod tables;
 mod tls;
+mod traces;
 mod upstream;
 mod upstream_url;
 mod users;
@@ -66,6 +67,7 @@ pub use rate_limit::{EXPECTED as RATE_LIMIT, RateLimit};
 pub use route::{AdminPaths, AmbientCredentials, Authorization, PathRules, RESERVED, Route};
 pub use setting::parse_duration;
 pub use tls::CertificateName;
+pub use traces::{Ratio, Traces};
 pub use upstream::{is_token, token_in};
 pub use users::{Totp, UNKNOWN_USER};
 pub use written::{SettingChange, WrittenSetting, changes as setting_changes, written};
@@ -132,6 +134,8 @@ pub struct Config {
     pub log: Log,
     /// The audit log.
     pub audit: Audit,
+    /// The collector of traces; `None`: nothing is traced.
+    pub traces: Option<Traces>,
     /// `[[route]]`: permissions of endpoints made by flows.
     pub routes: Vec<Route>,
     /// `[[admin_route]]`: permissions of what node packages add to an upstream's admin API.

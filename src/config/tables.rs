@@ -10,7 +10,7 @@ use super::{
 };
 use super::{
     admin_route, audit, comms, conditions, engine, engine_listen, headers, hosts, identity, jwt,
-    networks, oidc, policy, proxy_headers, route, tls, upstream, users,
+    networks, oidc, policy, proxy_headers, route, tls, traces, upstream, users,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -77,6 +77,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         operations_hosts: hosts::hosts(raw.operations_hosts, source)?.unwrap_or_default(),
         log: log(raw.log, source)?,
         audit: audit::audit(raw.audit, source)?,
+        traces: traces::traces(raw.traces, source)?,
         routes,
         admin_routes,
         upstreams,

@@ -187,7 +187,7 @@ const TABLES: &[&str] = &["auth.permission_networks", "auth.jwt.grant.claims", "
 
 /// Settings whose URLs are shown up to the host.
 #[rustfmt::skip]
-const ORIGINS: &[&str] = &["upstream.url", "audit.sink.url", "policy.health.url", "upstream.policy.health.url",
+const ORIGINS: &[&str] = &["upstream.url", "audit.sink.url", "traces.url", "policy.health.url", "upstream.policy.health.url",
     "engine.node_host.install.registry"];
 
 /// Settings that are never secrets. Those that are missing here and in [`ORIGINS`] are not shown.
@@ -260,6 +260,8 @@ const PUBLIC: &[&str] = &[
     "audit.on_failure", "audit.signing_key", "audit.checkpoint", "audit.sink.type", "audit.sink.name", "audit.sink.plain",
     "audit.sink.ca_file", "audit.sink.cert", "audit.sink.key", "audit.sink.secret_file", "audit.sink.token_file",
     "audit.sink.max_lag", "audit.sink.timeout",
+    "traces.plain", "traces.token_file", "traces.ca_file", "traces.cert", "traces.key", "traces.ratio", "traces.max_per_second",
+    "traces.users", "traces.interval", "traces.timeout",
     "route.path", "route.upstream", "route.prefix", "route.methods", "route.public", "route.pass_authorization",
     "route.account", "route.permission", "route.sign_in", "route.basic", "route.networks", "route.rate_limit",
     "admin_route.path", "admin_route.upstream", "admin_route.prefix", "admin_route.methods", "admin_route.public",

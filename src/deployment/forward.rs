@@ -92,7 +92,7 @@ impl Deployments {
             return Err(Error::Runtime);
         };
         let kind = name(forward.purpose.kind());
-        let mut phases = Phases::begin(&self.metrics, kind, clock);
+        let mut phases = Phases::begin(&self.metrics, kind, clock, by.trace);
 
         // turn
         let mut known = self.lock(by.watch).await?;

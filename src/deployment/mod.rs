@@ -37,6 +37,7 @@ use crate::config::Policy;
 use crate::metrics::{Metrics, Phase};
 use crate::policy::{self, Deployment, Freeze, Verdict};
 use crate::store::{self, OUTSIDE_EDIT, Record, Revision, Store};
+use crate::traces::Trace;
 use crate::upstream;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
@@ -67,6 +68,8 @@ pub struct Authorized<'a> {
     pub message: &'a str,
     /// The proposal of another user that it approves with this change.
     pub approval: Option<&'a Approval>,
+    /// The trace of its request, if that is recorded.
+    pub trace: Option<&'a Trace>,
 }
 
 /// The active flow set and its name.
@@ -246,7 +249,7 @@ impl Deployments {
         mut by: Authorized<'_>,
         clock: fn() -> Instant,
     ) -> Result<Deployed, Error> {
-        let mut phases = Phases::begin(&self.metrics, name(request.kind()), clock);
+        let mut phases = Phases::begin(&self.metrics, name(request.kind()), clock, by.trace);
 
         // turn
         let _lock = self.lock(by.watch).await?;

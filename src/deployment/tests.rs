@@ -53,6 +53,7 @@ fn by<'a>(actor: &'a Actor, watch: &'a mut AuthWatch) -> Authorized<'a> {
         now: NOW,
         message: "",
         approval: None,
+        trace: None,
     }
 }
 

@@ -27,7 +27,7 @@ pub use quotas::Shares;
 pub use rate_limits::{Client, Counted, LimitState, RateLimits};
 pub use settings::{ConfigCheck, is_reloaded};
 
-use crate::audit::{Actor, Audit, Event, KeyError, SigningKey};
+use crate::audit::{self, Actor, Audit, Event, KeyError, SigningKey};
 use crate::auth::{self, Auth, AuthMethod, Caller, Permissions};
 use crate::comms::{Comms, Topics};
 use crate::config::{self, Config, WrittenSetting};
@@ -39,6 +39,7 @@ use crate::metrics::Metrics;
 use crate::palette::Palette;
 use crate::sinks;
 use crate::store::{self, Store};
+use crate::traces::Tracer;
 use crate::upstream;
 use arc_swap::ArcSwap;
 use crypto::Secret;
@@ -93,6 +94,8 @@ pub struct Gateway {
     pub audit: Audit,
     /// Numbers.
     pub metrics: Arc<Metrics>,
+    /// Traces requests; `None`: nothing is traced.
+    pub tracer: Option<Tracer>,
     /// The last hour in numbers, while the console is enabled.
     #[cfg(feature = "console")]
     pub last_hour: crate::metrics::LastHour,
@@ -136,6 +139,9 @@ pub enum Error {
     /// A sink of the audit log cannot be opened.
     #[error(transparent)]
     Sink(#[from] sinks::Error),
+    /// The collector of traces cannot be used.
+    #[error("traces: {0}")]
+    Traces(#[source] upstream::OpenError),
     /// A key that signs who callers are cannot be read.
     #[error("identity.keys: {0}")]
     Identity(#[from] IdentityKeyError),
@@ -179,6 +185,7 @@ impl Gateway {
         let store = Store::open(&config.storage)?;
         let audit = open_audit(&config, &metrics, now).await?;
         sinks::start(&config.audit.sinks, &audit, &metrics, clock)?;
+        let tracer = tracer(&config, &metrics)?;
         let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
         let runtimes = backend::runtimes(&config, &metrics)?;
         let topics = open_topics(&runtimes, config.comms.backlog);
@@ -215,6 +222,7 @@ impl Gateway {
             store,
             audit,
             metrics,
+            tracer,
             #[cfg(feature = "console")]
             last_hour: crate::metrics::LastHour::default(),
             control,
@@ -310,7 +318,12 @@ impl Gateway {
             .audit
             .durable(Event::End, &program, now, json!({}))
             .await;
-        sinks::finish(&self.audit).await;
+        let traced = async {
+            if let Some(tracer) = &self.tracer {
+                tracer.finish().await;
+            }
+        };
+        tokio::join!(sinks::finish(&self.audit), traced);
     }
 
     /// A fresh id for a request: 16 hexadecimal digits, no two of one gateway equal.
@@ -345,6 +358,13 @@ fn open_palette(config: &mut Config) -> Result<PaletteAndEditor, Error> {
     let palette = Palette::open(host, installed).map_err(Error::Palette)?;
     host.disabled = palette.disabled().into_iter().collect();
     Ok((Some(Arc::new(palette)), editor))
+}
+
+/// `None`: nothing is traced.
+fn tracer(config: &Config, metrics: &Metrics) -> Result<Option<Tracer>, Error> {
+    let open = |config| Tracer::open(config, metrics, audit::machine_name());
+    let tracer = config.traces.as_ref().map(open).transpose();
+    tracer.map_err(Error::Traces)
 }
 
 /// The channels of editors, which close when the gateway leaves.

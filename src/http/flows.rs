@@ -14,6 +14,7 @@ use super::request_context::RequestContext;
 use super::requester::Requester;
 use super::response;
 use super::response_body::Body;
+use super::trace;
 use super::visible_flows::{flow, flow_set, state};
 use crate::allocator;
 use crate::audit::Event;
@@ -117,6 +118,7 @@ pub(super) async fn run(
         let started = Instant::now();
         let parsed = parse();
         metrics.phase(name(kind), Phase::Parse, started.elapsed());
+        trace::parsed(requester.trace(), started);
         let result = match parsed {
             Ok(request) => {
                 let deployments = &backend.deployments;

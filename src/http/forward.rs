@@ -14,7 +14,7 @@ use super::response;
 use super::response_body::Body;
 use super::route::{self, Admin, Editor, Offer, Target};
 use super::visible_flows::nodes_seen;
-use super::{auth, check, comms, history, identify, openapi, redact, tunnel};
+use super::{auth, check, comms, history, identify, openapi, redact, trace, tunnel};
 use crate::deployment::{Forward, Purpose, Request, name};
 use crate::metrics::{Phase, RouteClass};
 use crate::policy;
@@ -165,6 +165,7 @@ pub(super) async fn exchange(
     check_version(ctx)?;
     let target = path.target(&ctx.outgoing().uri)?;
     let progress = body.progress();
+    let began = trace::begin_call(ctx);
     let mut watch = ctx.watch();
     let sent = {
         let front = forwarded_request(ctx, &target, Some(upstream));
@@ -183,6 +184,7 @@ pub(super) async fn exchange(
     ctx.received = progress.map_or(0, |progress| progress.bytes());
     let sent = sent.map_err(|lapsed| ctx.lapsed(lapsed))?;
     ctx.keep(watch);
+    trace::end_call(ctx, upstream, began, sent.as_ref().map(Response::status));
     if let Err(upstream::Error::Request(Refusal::NotAllowed)) = &sent {
         ctx.check()?;
     }
@@ -199,6 +201,7 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
     }
     let target = path.target(&ctx.outgoing().uri)?;
     let reload = kind == DeploymentType::Reload;
+    trace::begin_call(ctx);
     // The body is then made of the submission and of what the caller does not see.
     let merges = !reload && ctx.reads_some_flows();
     if reload && !upstream.reloads() {
@@ -223,6 +226,7 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
         upstream.deployment(&front, spelled, name(kind), body.clone())
     };
     let metrics = Arc::clone(&ctx.gateway.metrics);
+    let recorded = ctx.recorded_trace().cloned();
     let prepare = move || {
         let request = if reload {
             Request::Reload
@@ -230,6 +234,7 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
             let started = Instant::now();
             let submission = version.submission(&FlowSet::default(), &body);
             metrics.phase(name(kind), Phase::Parse, started.elapsed());
+            trace::parsed(recorded.as_ref(), started);
             let submission = submission?;
             Request::Flows { submission, kind }
         };
@@ -278,6 +283,7 @@ async fn change(
             (body.clone(), Purpose::Flows(Request::AddFlow(body)))
         }
     };
+    trace::begin_call(ctx);
     let kind = DeploymentType::Flows;
     let merges = target != Target::SetState && ctx.reads_some_flows();
     let change = if merges {
@@ -314,6 +320,7 @@ async fn change(
 async fn settings(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     check_version(ctx)?;
     let target = path.target(&ctx.outgoing().uri)?;
+    let began = trace::begin_call(ctx);
     let mut watch = ctx.watch();
     let front = forwarded_request(ctx, &target, Some(upstream));
     // None of the client's own headers: a condition or a range would be about another body than the one it gets.
@@ -326,10 +333,10 @@ async fn settings(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upst
     };
     let client = Some(ctx.peer.address.ip());
     let sent = pin!(upstream.send(head, Outgoing::empty(), client));
-    let response = watch
-        .during(sent)
-        .await
-        .map_err(|lapsed| ctx.lapsed(lapsed))??;
+    let sent = watch.during(sent).await;
+    let sent = sent.map_err(|lapsed| ctx.lapsed(lapsed))?;
+    trace::end_call(ctx, upstream, began, sent.as_ref().map(Response::status));
+    let response = sent?;
     no_refusal(upstream, response.status())?;
     if let Some(error_page) = error_page_as_json(response.status(), response.headers()) {
         return Ok(error_page);

@@ -6,6 +6,7 @@ use super::request_context::RequestContext;
 use crate::auth::Caller;
 use crate::gateway::IdentityClaims;
 use crate::metrics::RouteClass;
+use crate::traces::Trace;
 use crate::upstream::{ForwardedRequest, Identity, Passing, Upstream, returned};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
@@ -36,6 +37,7 @@ pub(super) fn forwarded_request<'c>(
             .zip(upstream)
             .filter(|(caller, to)| to.receives_identity(caller.is_known()))
             .map(|(caller, to)| identity(ctx, caller, Some(to.name()))),
+        trace: ctx.trace.as_deref().and_then(Trace::headers),
     }
 }
 

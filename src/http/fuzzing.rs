@@ -216,6 +216,7 @@ async fn check(
         id: "1",
         authorization,
         identity: Some(Identity::new("ann", ["read"].into_iter())),
+        trace: None,
     };
     let (bytes, answered) = written(upstream, upstream.head(&front), body).await;
     let shown = String::from_utf8_lossy(&bytes);

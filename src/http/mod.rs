@@ -81,6 +81,7 @@ mod settings;
 mod sign_in_html;
 mod sign_in_page;
 mod step_up;
+mod trace;
 mod tunnel;
 mod upgrade;
 mod user_agent;
@@ -301,6 +302,7 @@ fn finish(
     ctx.gateway
         .metrics
         .request(ctx.class, method, status, traffic);
+    trace::end(ctx, response.status());
     if ctx.gateway.config.log.access {
         tracing::info!(
             target: "access",

@@ -8,11 +8,12 @@ use super::path::Path;
 use super::record::{self, Record};
 use super::request_body;
 use super::route::Recorded;
-use super::{Peer, form};
+use super::{Peer, form, trace};
 use crate::audit::{Actor, Event};
 use crate::auth::{AuthWatch, Caller, Lapsed};
 use crate::gateway::{Backend, Gateway, LimitState};
 use crate::metrics::{InFlight, RouteClass};
+use crate::traces::Trace;
 use crate::upstream::{Authorization, ClientBody, Pace, Upstream};
 use bytes::Bytes;
 use flows::json;
@@ -62,6 +63,8 @@ pub(super) struct RequestContext<'a> {
     pub(super) record: Option<Box<Record>>,
     /// The generation of users and permissions in which it is authorized.
     pub(super) generation: u64,
+    /// Its trace, if requests are traced.
+    pub(super) trace: Option<Box<Trace>>,
     /// Since it is first needed.
     watch: Option<Watch>,
 }
@@ -89,6 +92,7 @@ impl<'a> RequestContext<'a> {
             rate_limits: Vec::new(),
             record: None,
             generation: 0,
+            trace: trace::begin(gateway, peer, head),
             watch: None,
         }
     }
@@ -281,6 +285,11 @@ impl<'a> RequestContext<'a> {
         }
         let value = serde_json::from_slice(&content);
         value.map(Some).map_err(|e| Error::Body(e.to_string()))
+    }
+
+    /// Its trace, if that is recorded.
+    pub(super) fn recorded_trace(&self) -> Option<&Trace> {
+        self.trace.as_deref().filter(|trace| trace.is_recorded())
     }
 
     /// The name of the upstream that it is for; `None`: that is not known yet, or it is for our own engine.

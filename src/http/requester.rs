@@ -4,6 +4,7 @@ use super::request_context::RequestContext;
 use crate::audit::Actor;
 use crate::auth::AuthWatch;
 use crate::deployment::{Approval, Authorized};
+use crate::traces::Trace;
 
 /// The client of a change.
 pub(super) struct Requester {
@@ -13,6 +14,7 @@ pub(super) struct Requester {
     watch: AuthWatch,
     message: String,
     approval: Option<Approval>,
+    trace: Option<Trace>,
 }
 
 impl Requester {
@@ -27,12 +29,18 @@ impl Requester {
             watch: ctx.detached_watch(),
             message,
             approval,
+            trace: ctx.recorded_trace().cloned(),
         }
     }
 
     /// With nothing to say.
     pub(super) fn silent(ctx: &RequestContext<'_>) -> Self {
         Self::of(ctx, (String::new(), None))
+    }
+
+    /// The trace of its request, if that is recorded.
+    pub(super) fn trace(&self) -> Option<&Trace> {
+        self.trace.as_ref()
     }
 
     pub(super) fn authorized(&mut self) -> Authorized<'_> {
@@ -42,6 +50,7 @@ impl Requester {
             now: self.now,
             message: &self.message,
             approval: self.approval.as_ref(),
+            trace: self.trace.as_ref(),
         }
     }
 }

@@ -8,11 +8,12 @@ use super::forwarding::{forwarded_request, returned_response};
 use super::path::Path;
 use super::request_context::RequestContext;
 use super::response_body::Body;
+use super::trace;
 use super::upgrade::Opening;
 use super::ws_session::OpenSocket;
 use crate::upstream::{Opened, Upstream};
-use hyper::Response;
 use hyper::header::CONTENT_LENGTH;
+use hyper::{Response, StatusCode};
 use std::pin::pin;
 use std::time::Instant;
 
@@ -24,6 +25,7 @@ pub(super) async fn open(
 ) -> Result<Response<Body>, Error> {
     let opening = Opening::check(ctx)?;
     let target = path.target(&ctx.outgoing().uri)?;
+    let began = trace::begin_call(ctx);
     let mut watch = ctx.watch();
     let opened = {
         let front = forwarded_request(ctx, &target, Some(upstream));
@@ -31,6 +33,11 @@ pub(super) async fn open(
         watch.during(opened).await
     };
     let opened = opened.map_err(|lapsed| ctx.lapsed(lapsed))?;
+    let status = opened.as_ref().map(|opened| match opened {
+        Opened::Tunnel(..) => StatusCode::SWITCHING_PROTOCOLS,
+        Opened::Refused(response) => response.status(),
+    });
+    trace::end_call(ctx, upstream, began, status);
     let (headers, tunnel) = match opened? {
         Opened::Tunnel(headers, tunnel) => (headers, tunnel),
         Opened::Refused(response) => {

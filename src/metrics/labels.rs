@@ -191,6 +191,20 @@ label! {
 }
 
 label! {
+    /// What became of a span.
+    SpanEnd {
+        /// The collector has taken it.
+        Exported = "exported",
+        /// Too many were waiting for the collector.
+        Dropped = "dropped",
+        /// The collector did not take its batch, after all attempts.
+        Undelivered = "undelivered",
+        /// The collector has taken its batch without it.
+        Rejected = "rejected",
+    }
+}
+
+label! {
     /// The cause of a tunnel's end.
     TunnelEnd {
         /// The client closed it, or has gone.
@@ -285,6 +299,11 @@ pub(super) const TLS_VERSIONS: [&str; 2] = ["1.2", "1.3"];
 pub(super) const ALPNS: [&str; 3] = ["none", "http/1.1", "h2"];
 pub(super) const API_VERSIONS: [&str; 2] = ["v1", "v2"];
 pub(super) const DEPLOYMENT_TYPES: [&str; 4] = ["full", "nodes", "flows", "reload"];
+
+/// The method as the label spells it: one of few.
+pub fn method_name(method: &hyper::Method) -> &'static str {
+    METHODS[self::method(method)]
+}
 
 /// The method's place in [`METHODS`].
 pub(super) fn method(method: &hyper::Method) -> usize {

@@ -18,16 +18,18 @@ mod last_hour;
 #[cfg(feature = "engine")]
 mod load;
 mod register;
+mod traces;
 mod upstream;
 
 pub use audit_sink::AuditSink;
 pub use comms::{Comms, OpenChannel};
 pub use labels::{
-    CommsEnd, Deployed, Handshake, Login, Phase, PolicyRule, Refused, RouteClass, Stopped, Target,
-    TokenCheck, TunnelEnd, UpstreamFault, UpstreamSignIn,
+    CommsEnd, Deployed, Handshake, Login, Phase, PolicyRule, Refused, RouteClass, SpanEnd, Stopped,
+    Target, TokenCheck, TunnelEnd, UpstreamFault, UpstreamSignIn, method_name,
 };
 #[cfg(feature = "console")]
 pub use last_hour::{INTERVAL, LastHour, Sample};
+pub use traces::Traces;
 pub use upstream::Upstream;
 
 use histogram::Histograms;
@@ -290,6 +292,11 @@ impl Metrics {
     /// The metrics of the audit sink of this name, registered at the first call.
     pub fn audit_sink(&self, name: &str) -> AuditSink {
         AuditSink::register(&self.recorder, name)
+    }
+
+    /// The metrics of traces, registered at the first call.
+    pub fn traces(&self) -> Traces {
+        Traces::register(&self.recorder)
     }
 
     /// The metrics of the upstream of this name, registered at the first call.

@@ -43,6 +43,7 @@ use crate::gateway::{self, Gateway};
 use crate::http::unix_time;
 use crate::metrics::Metrics;
 use crate::sinks;
+use crate::traces;
 use control::Control;
 use crypto::Secret;
 use limits::conn_limit::ConnLimit;
@@ -141,6 +142,7 @@ pub fn check(config: &Config) -> Result<(), Error> {
     gateway::IdentitySigner::open(&config.identity).map_err(gateway::Error::from)?;
     gateway::check_signing_key(config).map_err(gateway::Error::from)?;
     sinks::check(&config.audit.sinks).map_err(gateway::Error::from)?;
+    traces::check(config.traces.as_ref()).map_err(gateway::Error::Traces)?;
     Ok(tls::check(&config.tls)?)
 }
 

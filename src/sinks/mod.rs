@@ -12,6 +12,7 @@ mod webhook;
 use crate::audit::{Audit, Batch, Follower, Reader, from_rfc3339};
 use crate::config::{AuditSink, SinkKind};
 use crate::metrics::{self, Metrics};
+use crate::otlp::rejected;
 use crate::upstream::{OpenError, Outbound, OutboundTls};
 use std::sync::Arc;
 use std::time::Duration;
@@ -194,7 +195,7 @@ impl Sink {
                     .post(&self.config.path, request.0, request.1)
                     .await?;
                 accepted(status)?;
-                let rejected = otlp::rejected(&body);
+                let rejected = rejected(&body, "rejectedLogRecords");
                 if let Some((records, error)) = rejected {
                     let sink = &self.config.name;
                     tracing::error!(

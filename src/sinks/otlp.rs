@@ -1,10 +1,10 @@
 //! Records for a collector of OpenTelemetry: logs of OTLP/HTTP 1.x, as JSON.
 
 use crate::audit::{Batch, Record, from_rfc3339};
+use crate::otlp::{attribute, headers, number, resource, scope};
 use bytes::Bytes;
 use crypto::Secret;
 use hyper::HeaderMap;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 
 /// Severity numbers of the logs data model: INFO and WARN.
@@ -16,35 +16,20 @@ pub(super) fn request(
     token: Option<&Secret>,
     batch: &Batch,
 ) -> Result<(HeaderMap, Bytes), String> {
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(token) = token {
-        let bearer = HeaderValue::try_from(format!("Bearer {}", token.reveal()));
-        let mut bearer = bearer.map_err(|_| "the token has other characters than a token")?;
-        bearer.set_sensitive(true);
-        headers.insert(AUTHORIZATION, bearer);
-    }
     let records: Vec<Value> = batch.records.iter().map(log_record).collect();
-    let attributes = [
-        attribute("service.name", "flowgate"),
-        attribute("service.instance.id", gateway),
-        attribute("host.name", gateway),
-    ];
-    let scope = json!({ "name": "flowgate.audit", "version": env!("CARGO_PKG_VERSION") });
     let logs = json!({ "resourceLogs": [{
-        "resource": { "attributes": attributes },
-        "scopeLogs": [{ "scope": scope, "logRecords": records }],
+        "resource": resource(gateway),
+        "scopeLogs": [{ "scope": scope("flowgate.audit"), "logRecords": records }],
     }] });
-    Ok((headers, logs.to_string().into()))
+    Ok((headers(token)?, logs.to_string().into()))
 }
 
 /// The body is the line as it is in the log, so that its place in the chain can be checked.
 fn log_record(record: &Record) -> Value {
-    // Numbers of 64 bits are text in the JSON of protobuf.
     let nanos = from_rfc3339(&record.time).unwrap_or_default() * 1_000_000_000;
     let mut attributes = vec![
         attribute("event.name", &record.event),
-        json!({ "key": "flowgate.audit.seq", "value": { "intValue": record.seq.to_string() } }),
+        number("flowgate.audit.seq", record.seq),
     ];
     let fields: Value = serde_json::from_str(&record.line).unwrap_or_default();
     for (field, name) in [("user", "user.name"), ("address", "client.address")] {
@@ -62,24 +47,11 @@ fn log_record(record: &Record) -> Value {
     })
 }
 
-fn attribute(key: &str, text: &str) -> Value {
-    json!({ "key": key, "value": { "stringValue": text } })
-}
-
-/// The records that a collector has rejected for good, with its reason: the specification forbids to send them again.
-pub(super) fn rejected(body: &[u8]) -> Option<(u64, String)> {
-    let response: Value = serde_json::from_slice(body).ok()?;
-    let partial = &response["partialSuccess"];
-    let count = &partial["rejectedLogRecords"];
-    let count = count.as_u64().or_else(|| count.as_str()?.parse().ok())?;
-    let reason = partial["errorMessage"].as_str().unwrap_or_default();
-    (count > 0).then(|| (count, reason.chars().take(256).collect()))
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use hyper::header::AUTHORIZATION;
 
     #[test]
     fn a_record_has_its_line_its_event_its_number_and_its_user() {
@@ -114,20 +86,5 @@ mod tests {
                 "client.address"
             ]
         );
-    }
-
-    #[test]
-    fn rejected_records_are_counted_in_both_spellings_of_numbers() {
-        let partial = |count: &str| {
-            let body = format!(
-                r#"{{"partialSuccess":{{"rejectedLogRecords":{count},"errorMessage":"old"}}}}"#
-            );
-            rejected(body.as_bytes())
-        };
-        assert_eq!(partial("\"3\""), Some((3, "old".to_owned())));
-        assert_eq!(partial("3"), Some((3, "old".to_owned())));
-        assert_eq!(partial("0"), None);
-        assert_eq!(rejected(b"{}"), None);
-        assert_eq!(rejected(b""), None);
     }
 }

@@ -26,6 +26,10 @@ pub const USER: HeaderName = HeaderName::from_static("x-flowgate-user");
 /// The caller's permissions, percent-encoded, apart by spaces.
 pub const PERMISSIONS: HeaderName = HeaderName::from_static("x-flowgate-permissions");
 const IDENTITY: HeaderName = HeaderName::from_static("x-flowgate-identity");
+/// The trace of a request, the span of its sender, and its decision (W3C Trace Context §3.2).
+pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// Fields of tracing systems, passed on unread (§3.3).
+pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 /// The request's id.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -54,6 +58,28 @@ pub struct ForwardedRequest<'a> {
     pub authorization: Authorization,
     /// The caller, if the upstream receives its identity.
     pub identity: Option<Identity>,
+    /// Its position in a trace, instead of the client's.
+    pub trace: Option<TraceHeaders>,
+}
+
+/// The header fields with the position of a request in a trace (W3C Trace Context).
+#[derive(Debug, Clone)]
+pub struct TraceHeaders {
+    /// The trace and the span that makes the request.
+    pub parent: HeaderValue,
+    /// Fields of tracing systems, of the same trace.
+    pub state: Option<HeaderValue>,
+}
+
+impl TraceHeaders {
+    /// Sets the fields.
+    fn set(&self, headers: &mut HeaderMap) {
+        headers.insert(TRACEPARENT, self.parent.clone());
+        match &self.state {
+            Some(state) => drop(headers.insert(TRACESTATE, state.clone())),
+            None => drop(headers.remove(TRACESTATE)),
+        }
+    }
 }
 
 /// The caller's identity, as headers for the upstream.
@@ -190,6 +216,9 @@ fn introduce(
     }
     if let Some(identity) = &front.identity {
         identity.set(headers);
+    }
+    if let Some(trace) = &front.trace {
+        trace.set(headers);
     }
 }
 

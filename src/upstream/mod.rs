@@ -48,8 +48,8 @@ pub use deploy::{Change, Changed, Outcome, Shown};
 pub use download::download;
 pub use gateway_client::GatewayClient;
 pub use headers::{
-    Authorization, ForwardedRequest, Identity, PERMISSIONS, REQUEST_ID, USER, returned,
-    seen_by_flows,
+    Authorization, ForwardedRequest, Identity, PERMISSIONS, REQUEST_ID, TRACEPARENT, TRACESTATE,
+    TraceHeaders, USER, returned, seen_by_flows,
 };
 pub use http1::{InvalidResponse, Upgraded};
 pub use outbound::{ByteStream, Outbound, OutboundTls};
@@ -323,8 +323,8 @@ impl From<http1::Error> for Error {
 }
 
 impl Error {
-    /// The class for metrics; `None`: the client caused it.
-    fn fault(&self) -> Option<UpstreamFault> {
+    /// The class for metrics and traces; `None`: the client caused it, or a health check has found it.
+    pub fn fault(&self) -> Option<UpstreamFault> {
         Some(match self {
             Self::Unreachable(_) | Self::NotListening(_) => UpstreamFault::Unreachable,
             Self::ConnectTimeout => UpstreamFault::ConnectTimeout,

@@ -66,7 +66,7 @@ fn the_table_of_label_values_has_those_of_every_label() {
     }
 
     let metrics = all_combinations();
-    let _ = metrics.node_host();
+    let _ = (metrics.node_host(), metrics.traces());
     let page = metrics.render();
     let mut values: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for (series, _) in page.lines().filter_map(|line| line.rsplit_once(' ')) {
@@ -130,6 +130,7 @@ fn series() -> BTreeSet<Vec<String>> {
         metrics.node_type("change"),
         metrics.node_host(),
         metrics.audit_sink("siem"),
+        metrics.traces(),
     );
     let flows = vec![FlowLoad::new("t".into())];
     metrics.load().flows.store(Arc::new(flows));

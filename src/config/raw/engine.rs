@@ -62,6 +62,7 @@ pub(super) struct EngineFile {
     editor: Option<Value>,
     storage: Option<Value>,
     log: Option<Value>,
+    traces: Option<Value>,
     admin_route: Option<Value>,
 }
 

@@ -5,10 +5,12 @@
 mod audit;
 mod engine;
 mod federated;
+mod traces;
 
 pub(super) use audit::{Audit, AuditSink};
 pub(super) use engine::{ContextStore, Engine, EngineListen, Install, NodeHost};
 pub(super) use federated::{ClaimGrant, Jwt, Oidc};
+pub(super) use traces::Traces;
 
 use super::error::{Problem, SpannedError};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -95,6 +97,8 @@ pub(super) struct Root {
     pub(super) log: Log,
     #[serde(default)]
     pub(super) audit: Audit,
+    #[serde(default)]
+    pub(super) traces: Traces,
     #[serde(default)]
     pub(super) route: Vec<Spanned<Route>>,
     #[serde(default)]
