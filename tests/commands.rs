@@ -110,7 +110,13 @@ fn wrong_usage_ends_with_2_and_help_with_0() {
         assert_eq!(help.status.code(), Some(0));
         assert!(text(&help.stdout).contains("Example"), "{arguments:?}");
     }
-    assert!(text(&flowgate(directory.path(), &["--version"]).stdout).starts_with("flowgate "));
+    let version = flowgate(directory.path(), &["--version"]);
+    let expected = format!("flowgate {} (engine, console)\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        text(&version.stdout),
+        expected,
+        "an unoptimised build names no commit"
+    );
 }
 
 #[test]

@@ -39,6 +39,9 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 /// The exit code of commands for a change that waits for the approval of another user, or would.
 const NEEDS_APPROVAL: u8 = 3;
 
+/// The version, the commit if it is known, and the features (`build.rs`).
+const VERSION: &str = env!("FLOWGATE_VERSION");
+
 /// The file is for the other command.
 const LISTEN: &str =
     "[engine.listen] is for an engine that runs apart: start it with `flowgate engine`";
@@ -70,7 +73,7 @@ Examples:
 /// Without a command it runs. The first start makes a self-signed certificate and a user `admin`, whose password is
 /// shown once, and listens on <https://127.0.0.1:8443>.
 #[derive(Parser)]
-#[command(name = "flowgate", version, after_help = AFTER_HELP)]
+#[command(name = "flowgate", version = VERSION, after_help = AFTER_HELP)]
 struct Arguments {
     /// The configuration; otherwise gateway.toml in the working directory, or the built-in defaults
     #[arg(long, value_name = "FILE", global = true)]
@@ -209,15 +212,16 @@ enum Command {
     #[cfg(feature = "engine")]
     #[command(subcommand)]
     Editor(editor::EditorCommand),
-    /// Show which nodes of the running gateway use the engine's time
+    /// Show the requests, the nodes and the sessions of the running gateway, live
     ///
-    /// Above them stands how busy the engine is, how many messages it delivers and how many wait, and the memory of the
-    /// gateway. A node's time is that of its calls, in percent of the time measured. Ctrl-C ends it. When standard output
-    /// is no terminal it prints one view and ends.
+    /// 1, 2, 3 or Tab turn to another page, s orders it by the next column, the arrows scroll, and q or Ctrl-C ends it.
+    /// The page of nodes shows which of them use the engine's time: a node's is that of its calls, in percent of the time
+    /// measured. Above them stands how busy the engine is, how many messages it delivers and how many wait, and the memory
+    /// of the gateway. When standard output is no terminal it prints the nodes once and ends.
     #[cfg(feature = "engine")]
     #[command(after_help = "Examples:\n  flowgate top\n  flowgate top --once --interval 10s")]
     Top {
-        /// Print one view and end, for scripts
+        /// Print the nodes once and end, for scripts
         #[arg(long)]
         once: bool,
         /// The time that each view measures: 1s to 30s
@@ -322,11 +326,7 @@ fn run(file: Option<&Path>, safe: bool, apart: bool) -> ExitCode {
         host.launcher = Some(OWN_PROGRAM.into());
     }
     log::start(&config.log);
-    tracing::info!(
-        config = name(&config),
-        version = env!("CARGO_PKG_VERSION"),
-        "starting"
-    );
+    tracing::info!(config = name(&config), version = VERSION, "starting");
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }

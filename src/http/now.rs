@@ -21,6 +21,7 @@ pub(super) fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
     let body = json!({
         "time": rfc3339(ctx.now),
         "version": env!("CARGO_PKG_VERSION"),
+        "build": env!("FLOWGATE_VERSION"),
         "flows": here.deployments.state(),
         "set_aside": here.deployments.set_aside(),
         "stopped": here.deployments.stopped_flows(),

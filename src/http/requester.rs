@@ -39,6 +39,7 @@ impl Requester {
     }
 
     /// The trace of its request, if that is recorded.
+    #[cfg(feature = "engine")]
     pub(super) fn trace(&self) -> Option<&Trace> {
         self.trace.as_ref()
     }

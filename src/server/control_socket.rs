@@ -88,6 +88,8 @@ pub enum Ask {
     },
     /// Ends that.
     Unfreeze,
+    /// Shows the metrics.
+    Metrics,
     /// Takes a profile of the engine.
     #[cfg(feature = "engine")]
     Profile {
@@ -116,6 +118,8 @@ pub enum Answer {
         /// The end.
         until: u64,
     },
+    /// The metrics, as text for Prometheus.
+    Metrics(String),
     /// It is done.
     Done,
     /// A profile.
@@ -294,6 +298,7 @@ impl ControlHandler<'_> {
             }
             Ask::Freeze { seconds, reason } => self.freeze(seconds, reason).await,
             Ask::Unfreeze => self.unfreeze().await,
+            Ask::Metrics => Ok(Answer::Metrics(self.gateway.metrics.render())),
             #[cfg(feature = "engine")]
             Ask::Profile { seconds } => self.profile(seconds).await,
         };

@@ -161,6 +161,7 @@ mod throttle;
 mod tls_handshake;
 mod token_leakage;
 mod tokens;
+mod top;
 mod traces;
 mod trusted_proxies;
 mod tunnel;

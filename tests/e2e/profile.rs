@@ -318,34 +318,6 @@ async fn top_prints_the_nodes_once_where_there_is_no_terminal() {
 }
 
 #[tokio::test]
-async fn top_redraws_on_a_terminal_until_it_is_interrupted() {
-    let gateway = Gateway::start();
-    let token = gateway.sign_in("admin").await;
-    run_busy(&gateway, &token).await;
-    // `script` gives it a terminal.
-    let top = format!(
-        "timeout -s INT 4 {} top --interval 1s",
-        env!("CARGO_BIN_EXE_flowgate")
-    );
-    let mut command = Command::new("script");
-    command
-        .current_dir(gateway.directory.path())
-        .args(["-qec", &top, "/dev/null"]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let shown = text(&finished(command).await.stdout);
-    assert!(shown.contains("measuring for 1 s\u{1b}[K"), "{shown:?}");
-    let views = shown.matches("engine ").count();
-    assert!(views >= 2, "{shown:?}");
-    // The one before is overwritten, and every view leaves the terminal as it was.
-    assert!(shown.contains("\u{1b}[?7l\u{1b}[1Fengine "), "{shown:?}");
-    assert_eq!(
-        shown.matches("\u{1b}[?7l").count(),
-        shown.matches("\u{1b}[?7h").count(),
-        "{shown:?}"
-    );
-}
-
-#[tokio::test]
 async fn top_without_a_running_gateway_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let refused = output(directory.path(), &["top"]).await;

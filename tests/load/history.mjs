@@ -5,20 +5,16 @@
 
 import fs from 'node:fs';
 import https from 'node:https';
-import path from 'node:path';
+import { NODES, ONE_WORKER, program } from './measurement.mjs';
 import { Gateway, median, percentile } from './parts.mjs';
 
-const program = path.resolve(process.argv[2]);
-const NODES = Number(process.env.NODES ?? 10_000);
 const ENTRIES = Number(process.env.ENTRIES ?? 1_000);
 const ON_A_TAB = 100;
 // Requests of each kind, and deployments with and without policies.
 const TIMES = 31;
 const ROUNDS = 100;
 
-const CONFIG = `
-server = { listen = ["127.0.0.1:0"], workers = 1 }
-log = { format = "json", access = false }
+const CONFIG = `${ONE_WORKER}
 storage = { history = ${ENTRIES + 4 * TIMES}, history_bytes = "2GiB" }
 `;
 // Every rule, none of which refuses these deployments. The window is another day's.

@@ -7,10 +7,9 @@ import fs from 'node:fs';
 import https from 'node:https';
 import os from 'node:os';
 import path from 'node:path';
+import { NODES, ONE_WORKER, program } from './measurement.mjs';
 import { Gateway, flows, median, processorTime, start, until } from './parts.mjs';
 
-const program = path.resolve(process.argv[2]);
-const NODES = Number(process.env.NODES ?? 10_000);
 const REQUESTS = Number(process.env.REQUESTS ?? 10_000);
 const ROUNDS = 20;
 const DEPLOYMENTS = 11;
@@ -18,9 +17,7 @@ const DEPLOYMENTS = 11;
 const REQUEST_BAR = 1.3;
 const DEPLOYMENT_BAR = 10;
 
-const CONFIG = `
-server = { listen = ["127.0.0.1:0"], workers = 1 }
-log = { format = "json", access = false }
+const CONFIG = `${ONE_WORKER}
 [[route]]
 path = "/hello"
 public = true

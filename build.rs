@@ -1,0 +1,71 @@
+//! The build script: the files of the console, and what `flowgate --version` says.
+
+#[cfg(feature = "console")]
+#[path = "src/console/build.rs"]
+mod console;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, io};
+
+/// The features that `flowgate --version` names.
+const FEATURES: [&str; 2] = ["engine", "console"];
+
+/// Hexadecimal digits of a commit. As GitHub shows them, and five more, so that they stay unambiguous for long.
+const DIGITS: usize = 12;
+
+fn main() -> io::Result<()> {
+    println!("cargo::rerun-if-changed=build.rs");
+    #[cfg(feature = "console")]
+    console::compress()?;
+    println!("cargo::rustc-env=FLOWGATE_VERSION={}", version());
+    Ok(())
+}
+
+/// `0.1.0 (3f9a1c02d7be, engine, console)`: the version, the commit if it is known, the features.
+fn version() -> String {
+    let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
+    let is_on =
+        |name: &&str| env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some();
+    let features = FEATURES.into_iter().filter(is_on).map(str::to_owned);
+    let details: Vec<String> = commit().into_iter().chain(features).collect();
+    if details.is_empty() {
+        return version;
+    }
+    format!("{version} ({})", details.join(", "))
+}
+
+/// The commit of an optimised build in a repository of its own, with `-dirty` after it if files differ from it; a package
+/// archive has none. An unoptimised build has none either, so that a commit does not compile everything again.
+fn commit() -> Option<String> {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
+    if env::var("PROFILE").ok()? != "release" || !root.join(".git").exists() {
+        return None;
+    }
+    for path in ["src", "crates", "Cargo.toml", "Cargo.lock"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
+    for name in ["HEAD", "logs/HEAD"] {
+        let file = git(&root, &["rev-parse", "--git-path", name])?;
+        if root.join(&file).exists() {
+            println!("cargo::rerun-if-changed={file}");
+        }
+    }
+    let digits = format!("--abbrev={DIGITS}");
+    // No tag: the version says the same.
+    git(
+        &root,
+        &["describe", "--always", "--dirty", "--exclude=*", &digits],
+    )
+}
+
+/// What git prints; `None`: there is no git, or it fails.
+fn git(root: &Path, arguments: &[&str]) -> Option<String> {
+    let run = Command::new("git")
+        .current_dir(root)
+        .args(arguments)
+        .output();
+    let output = run.ok().filter(|output| output.status.success())?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
