@@ -145,6 +145,7 @@ mod secrets;
 mod security_headers;
 mod separation;
 mod separation_attacks;
+mod separation_fallback;
 mod separation_peers;
 mod sessions;
 mod settings_view;
