@@ -8,6 +8,7 @@ mod control;
 #[cfg(feature = "engine")]
 mod editor;
 mod history;
+mod import;
 mod log;
 #[cfg(feature = "engine")]
 mod node_host;
@@ -27,6 +28,7 @@ use audit::Trusted;
 use check_flows::CheckFlows;
 use clap::{Parser, Subcommand};
 use control::{SessionCommand, TokenCommand};
+use import::Import;
 use passkey::PasskeyCommand;
 use promote::Promote;
 use std::path::{Path, PathBuf};
@@ -176,6 +178,15 @@ enum Command {
         after_help = "Examples:\n  flowgate promote --from https://test:8443 --to https://line3:8443 --rev v1.4 --check\n  flowgate promote --from https://test:8443 --from-ca test.crt --from-token-file test.token --to https://line3:8443 --rev v1.4"
     )]
     Promote(Promote),
+    /// Make a gateway.toml that stands in front of an existing Node-RED
+    ///
+    /// Reads adminAuth, httpNodeAuth, httpAdminRoot, httpNodeRoot, uiHost, uiPort and https of its settings.js, and prints the
+    /// gateway.toml. Standard error has a line for each setting that needs you. The file is evaluated without files, network,
+    /// modules and variables of this machine, for at most 5 s; modules that it requires are not carried over.
+    #[command(
+        after_help = "Examples:\n  flowgate import ~/.node-red/settings.js --output gateway.toml\n  flowgate import settings.js --environment"
+    )]
+    Import(Import),
     /// Make, show and end tokens for machines, in the running gateway
     #[command(subcommand)]
     Token(TokenCommand),
@@ -279,6 +290,7 @@ pub fn main() -> ExitCode {
         }
         Command::History { rev } => with(config, |config| history::show(config, rev.as_deref())),
         Command::Promote(arguments) => promote::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
         Command::Token(command) => with(config, |config| control::token(config, command)),
         Command::Session(command) => with(config, |config| control::session(config, command)),
         Command::Passkey(command) => with(config, |config| passkey::run(config, command)),

@@ -65,7 +65,7 @@ pub use policy::{FreezeWindow, Policy, is_reason};
 pub use provider_url::ProviderUrl;
 pub use rate_limit::{EXPECTED as RATE_LIMIT, RateLimit};
 pub use route::{AdminPaths, AmbientCredentials, Authorization, PathRules, RESERVED, Route};
-pub use setting::parse_duration;
+pub use setting::{is_variable, parse_duration};
 pub use tls::CertificateName;
 pub use traces::{Ratio, Traces};
 pub use upstream::{is_token, token_in};

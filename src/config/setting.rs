@@ -291,7 +291,7 @@ fn substitute(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<S
 }
 
 /// Letters, digits and `_`, not beginning with a digit (POSIX.1-2024 XBD §8.1).
-pub(super) fn is_variable(name: &str) -> bool {
+pub fn is_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

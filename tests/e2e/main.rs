@@ -110,6 +110,7 @@ mod history_tags;
 mod http2_backpressure;
 mod http_semantics;
 mod identity_headers;
+mod import;
 mod json_validation;
 mod jwt;
 mod jwt_attacks;

@@ -81,11 +81,21 @@ impl NodeRed {
     fn start_in(directory: TempDir, port: u16, (release, settings): (Release, &str)) -> Self {
         let text = settings_js(port, settings);
         std::fs::write(directory.path().join("settings.js"), text).unwrap();
+        Self::start_with_file(directory, port, (release, settings))
+    }
+
+    /// With the `settings.js` in this directory, and a port in the environment.
+    pub fn start_with_file(
+        directory: TempDir,
+        port: u16,
+        (release, settings): (Release, &str),
+    ) -> Self {
         let log = File::create(directory.path().join("log")).unwrap();
         let mut command = release.command();
         command
             .args(["--userDir", ".", "--settings", "settings.js"])
             .current_dir(directory.path())
+            .env("PORT", port.to_string())
             .env_remove("NODE_OPTIONS")
             .stdin(Stdio::piped())
             .stdout(log.try_clone().unwrap())
