@@ -57,6 +57,12 @@ impl Caller {
         self.session().is_some_and(Session::is_basic)
     }
 
+    /// The user whose rights the caller has: of a service token that a user made, that user; of any other, the caller.
+    pub fn account(&self) -> &SmolStr {
+        let creator = self.session().and_then(|session| session.creator.as_ref());
+        creator.unwrap_or(&self.user)
+    }
+
     /// The caller's session, if there is one.
     pub fn session(&self) -> Option<&Session> {
         match &self.known {
@@ -64,6 +70,11 @@ impl Caller {
             AuthMethod::Anonymous | AuthMethod::Certificate(_) | AuthMethod::Gateway => None,
         }
     }
+}
+
+/// How a service token that this user made is known, for the audit log, the history and proposals.
+pub fn token_of(creator: &str) -> String {
+    format!("token of {creator}")
 }
 
 /// For the audit log.
@@ -75,7 +86,10 @@ impl fmt::Display for AuthMethod {
             Self::Token(session) if session.is_page() => f.write_str("page"),
             Self::Token(session) if session.is_basic() => f.write_str("basic"),
             Self::Token(session) if session.is_jwt() => f.write_str("jwt"),
-            Self::Token(_) => f.write_str("token"),
+            Self::Token(session) => match &session.creator {
+                Some(creator) => f.write_str(&token_of(creator)),
+                None => f.write_str("token"),
+            },
             Self::Certificate(certificate) => write!(f, "certificate {}", certificate.fingerprint),
         }
     }

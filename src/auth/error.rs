@@ -1,6 +1,6 @@
 //! The errors of each operation on users and sessions; operations that are not listed here fail with the store only.
 
-use super::{HashError, PasskeyError};
+use super::{HashError, InvalidToken, PasskeyError, Unconfirmed};
 use crate::store;
 use smol_str::SmolStr;
 use std::time::Duration;
@@ -58,6 +58,18 @@ pub enum RevokeError {
 /// Why no service token is made.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateTokenError {
+    /// It cannot be as it is described.
+    #[error(transparent)]
+    Invalid(#[from] InvalidToken),
+    /// The user must show first who it is.
+    #[error(transparent)]
+    Unconfirmed(Unconfirmed),
+    /// The user does not have a permission that the token is to have.
+    #[error("you do not have the permission {0}, so your tokens cannot have it")]
+    NotHeld(String),
+    /// The user has as many as may be.
+    #[error("you have 100 tokens, the most that a user may have: revoke one first")]
+    TooMany,
     /// Another service token has this name.
     #[error("another token has this name; revoke it first or choose another name")]
     NameTaken,

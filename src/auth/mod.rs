@@ -7,6 +7,7 @@ mod auth_watch;
 mod bad_tokens;
 mod basic;
 mod caller;
+mod confirmation;
 mod error;
 mod federated;
 #[cfg(any(test, fuzzing))]
@@ -25,12 +26,14 @@ mod provider_client;
 mod queue;
 mod registry;
 mod seal;
+mod service_token;
 mod session;
 mod session_admin;
 mod sign_in;
 mod sync_shim;
 mod throttle;
 mod totp;
+mod user_list;
 mod user_permissions;
 mod user_throttle;
 mod users;
@@ -38,7 +41,8 @@ mod wakers;
 mod withheld;
 
 pub use auth_watch::{AuthWatch, Grant, Lapsed};
-pub use caller::{AuthMethod, Caller, Certificate};
+pub use caller::{AuthMethod, Caller, Certificate, token_of};
+pub use confirmation::{StepUpNeeded, Unconfirmed};
 pub use error::{CreateTokenError, OpenError, RevokeError, SignInError};
 pub use federated::{Federated, FederatedPermissions};
 pub use glob::glob;
@@ -49,15 +53,17 @@ pub use oidc::{
 };
 pub use passkey::{
     AddPasskeyError, Assertion, PasskeyAnswer, PasskeyBegun, PasskeyClient, PasskeyError,
-    PasskeyInfo, PasskeySelector, PasskeySite, Registration, StepUpNeeded,
+    PasskeyInfo, PasskeySelector, PasskeySite, Registration,
 };
 pub use password::{HashError, hash_password};
 pub use permission::{FLOWS_READ, FLOWS_WRITE, Permissions, Shown, covers};
 pub use provider_client::{ProviderOutcome, ProviderRequest, ProviderResponse, SendToProvider};
 pub use registry::Registry;
+pub use service_token::{InvalidToken, NewToken};
 pub use session::{BASIC, EDITOR, JWT, PAGE, Session, TOKEN_LENGTH};
-pub use session_admin::{NEVER, NewToken, SessionInfo, SessionSelector, session_id};
+pub use session_admin::{NEVER, SessionInfo, SessionSelector, session_id};
 pub use totp::{NewTotp, new_totp};
+pub use user_list::{UserInfo, UserSource};
 pub use withheld::{Withheld, WithheldReason};
 
 use crate::config;

@@ -97,7 +97,7 @@ impl Registry {
         let networks = session.and_then(|session| session.networks.as_ref());
         networks.is_none_or(|networks| networks.contains(address))
             && (!self.has_restricted.load(Ordering::Relaxed)
-                || self.users.load().admits(&caller.user, address))
+                || self.users.load().admits(caller.account(), address))
     }
 
     /// The caller without the permissions that it may not use from this address, or without a recent second factor.
@@ -127,7 +127,7 @@ impl Registry {
         if own.is_some() || !self.has_restricted.load(Ordering::Relaxed) {
             return own;
         }
-        self.users.load().find(&caller.user)?.rate_limit
+        self.users.load().find(caller.account())?.rate_limit
     }
 
     /// Whether the caller's session or certificate is revoked or expired.
@@ -252,12 +252,19 @@ impl Registry {
 }
 
 /// The permissions of a session; `None`: its user is gone, or the password is not the one of the sign-in.
-fn permissions(users: &Users, session: &Session) -> Option<Permissions> {
+pub(super) fn permissions(users: &Users, session: &Session) -> Option<Permissions> {
     if let Some(federated) = &session.federated {
         return Some(federated.permissions().everywhere());
     }
     if session.is_service_token() {
-        return Some(Permissions::of(Arc::clone(&session.scope)));
+        return match &session.creator {
+            None => Some(Permissions::of(Arc::clone(&session.scope))),
+            Some(creator) => {
+                let user = users.find(creator)?;
+                let had = Arc::clone(&user.permissions);
+                Some(Permissions::new(Arc::clone(&session.scope), had))
+            }
+        };
     }
     let user = users.find(&session.user)?;
     let same_password = user.record.is_some() && user.record == session.password;

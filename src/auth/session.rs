@@ -102,6 +102,8 @@ pub struct Session {
     pub federated: Option<Arc<Federated>>,
     /// The limit of its requests, of a service token; `None`: none.
     pub rate_limit: Option<RateLimit>,
+    /// The user within whose rights a service token acts; `None`: it is an operator's, or none.
+    pub creator: Option<SmolStr>,
     /// When it was handed out, seconds since 1970.
     pub created: u64,
     /// When it ends, seconds since 1970.
@@ -137,6 +139,7 @@ impl Session {
             networks: row.networks.as_deref().map(Networks::stored),
             federated: None,
             rate_limit: row.rate_limit.as_deref().and_then(RateLimit::parse),
+            creator: row.creator.as_ref().map(SmolStr::new),
             created: row.created,
             expires: row.expires,
             password: row.password,

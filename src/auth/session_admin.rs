@@ -1,15 +1,13 @@
-//! Lists and ends sessions: those of users, and the service tokens of machines.
-//!
-//! A service token is a session without a user: its permissions are its own, no password leads to it, and it does not
-//! rest. It has a name, and is called `token:NAME` where users are called by theirs.
+//! Lists and ends sessions: those of users, and the service tokens of machines, which are called `token:NAME` where users
+//! are called by their names.
 
-use super::session::{Key, SERVICE_TOKEN, Session, new_token};
-use super::{Auth, CreateTokenError, Issued};
-use crate::store::{self, SessionRow};
+use super::Auth;
+use super::session::{Key, SERVICE_TOKEN, Session};
+use crate::config::Networks;
+use crate::store;
 use crypto::{hex, sha256};
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
-use std::time::Duration;
 
 /// The prefix of the names of service tokens; no user's name has it.
 pub(super) const PREFIX: &str = "token:";
@@ -33,27 +31,16 @@ pub struct SessionInfo {
     pub agent: String,
     /// The scope, or the permissions of a service token.
     pub scope: Vec<String>,
+    /// The user who made a service token; `None`: an operator, or it is none.
+    pub creator: Option<String>,
+    /// The networks that the requests of a service token must come from; empty: all.
+    pub networks: Vec<String>,
     /// Seconds since 1970.
     pub created: u64,
     /// Seconds since 1970; [`NEVER`]: it does not end.
     pub expires: u64,
     /// Seconds since 1970; `None`: not since the sign-in or the start of the gateway.
     pub last_used: Option<u64>,
-}
-
-/// A service token to be made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NewToken {
-    /// Its name.
-    pub name: String,
-    /// Its permissions.
-    pub permissions: Vec<String>,
-    /// The networks that its requests must come from; empty: all.
-    pub networks: Vec<String>,
-    /// The limit of its requests, as `100/m`; `None`: none.
-    pub rate_limit: Option<String>,
-    /// Its lifetime; `None`: it never ends.
-    pub lifetime: Option<Duration>,
 }
 
 /// A selection of sessions.
@@ -70,51 +57,6 @@ pub enum SessionSelector {
 }
 
 impl Auth {
-    /// Makes a service token, durable before it is handed out.
-    pub async fn create_token(&self, made: NewToken, now: u64) -> Result<Issued, CreateTokenError> {
-        let NewToken {
-            name,
-            permissions,
-            networks,
-            rate_limit,
-            lifetime,
-        } = made;
-        let token = new_token();
-        let expires = lifetime.map_or(NEVER, |lifetime| now.saturating_add(lifetime.as_secs()));
-        let row = SessionRow {
-            token: sha256(token.reveal().as_bytes()),
-            user: format!("{PREFIX}{name}"),
-            client: SERVICE_TOKEN.to_owned(),
-            agent: String::new(),
-            networks: Some(networks).filter(|list| !list.is_empty()),
-            rate_limit,
-            scope: permissions,
-            created: now,
-            expires: expires.min(NEVER),
-            password: None,
-        };
-        // One at a time: two of the same name must not both find it free.
-        let _creating = self.0.creating.lock().await;
-        if self.has_token(&name, now) {
-            return Err(CreateTokenError::NameTaken);
-        }
-        self.0.store.save_session(row.clone()).await?;
-        self.0.registry.restore(Session::new(&row, now));
-        Ok(Issued {
-            token,
-            expires_in: Duration::from_secs(row.expires - now),
-            ended: 0,
-            key: row.token,
-        })
-    }
-
-    /// Whether there is a service token of this name that is not over.
-    pub fn has_token(&self, name: &str, now: u64) -> bool {
-        let which = SessionSelector::Token(name.to_owned());
-        let mut listed = self.list(now).into_iter();
-        listed.any(|listed| which.is(&listed))
-    }
-
     /// All sessions that are not over, oldest first, service tokens too.
     pub fn list(&self, now: u64) -> Vec<SessionInfo> {
         let alive = self.alive(now).into_iter();
@@ -159,7 +101,7 @@ impl SessionInfo {
 }
 
 impl SessionSelector {
-    fn is(&self, listed: &SessionInfo) -> bool {
+    pub(super) fn is(&self, listed: &SessionInfo) -> bool {
         match self {
             Self::AllUsers => listed.token().is_none(),
             Self::User(user) => listed.token().is_none() && listed.user == *user,
@@ -176,6 +118,11 @@ fn listed(session: &Session) -> SessionInfo {
         client: session.client.to_string(),
         agent: session.agent.to_string(),
         scope: session.scope.iter().map(SmolStr::to_string).collect(),
+        creator: session.creator.as_ref().map(SmolStr::to_string),
+        networks: session
+            .networks
+            .as_ref()
+            .map_or_else(Vec::new, Networks::texts),
         created: session.created,
         expires: session.expires,
         last_used: session.last_used(),

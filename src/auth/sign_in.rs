@@ -103,6 +103,7 @@ impl Auth {
             agent: sign_in.agent,
             networks: None,
             rate_limit: None,
+            creator: None,
             scope: sign_in.scope.iter().map(ToString::to_string).collect(),
             created: now,
             expires: now.saturating_add(lifetime.as_secs()),

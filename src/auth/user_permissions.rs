@@ -1,7 +1,7 @@
 //! The permissions of a user who is not the caller, such as the one who proposed a change.
 
-use super::{Auth, FederatedPermissions, Permissions, Session, SessionInfo};
-use smol_str::SmolStr;
+use super::registry::permissions;
+use super::{Auth, FederatedPermissions, Permissions, Session};
 use std::sync::Arc;
 
 impl Auth {
@@ -31,10 +31,14 @@ impl Auth {
         if let Some(permissions) = self.federated_permissions_of(user) {
             return Some(permissions.everywhere());
         }
-        let of_user = |session: &SessionInfo| session.token().is_some() && session.user == user;
-        let token = self.list(now).into_iter().find(of_user)?;
-        Some(Permissions::of(
-            token.scope.iter().map(SmolStr::new).collect(),
-        ))
+        let registry = self.registry();
+        let users = registry.users();
+        let is_it = |session: &Session| {
+            session.is_service_token() && session.user == user && !session.is_over(now, users.idle)
+        };
+        let found = registry
+            .sessions()
+            .map_alive(is_it, |session| permissions(&users, session));
+        found.into_iter().next().flatten()
     }
 }

@@ -117,6 +117,11 @@ impl Users {
         self.by_name.get(name)
     }
 
+    /// All users with their names, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&SmolStr, &User)> {
+        self.by_name.iter()
+    }
+
     /// Whether some user has networks or a limit of requests.
     pub(super) fn has_restricted(&self) -> bool {
         let mut users = self.by_name.values();
@@ -197,6 +202,11 @@ impl User {
             generated: false,
             hinted: Arc::default(),
         }
+    }
+
+    /// Whether it is the admin made at a first start.
+    pub(super) fn is_generated(&self) -> bool {
+        self.generated
     }
 
     /// Whether the next sign-in is to leave a stronger hash.

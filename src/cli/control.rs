@@ -71,11 +71,8 @@ pub(super) enum SessionCommand {
     /// Show who is signed in
     #[command(after_help = "Example:\n  flowgate session list --user maria")]
     List {
-        /// Only this user's
-        #[arg(long)]
-        user: Option<String>,
         #[command(flatten)]
-        output: Output,
+        list: ListOptions,
     },
     /// End sessions now and close all that is open with them
     #[command(
@@ -102,6 +99,16 @@ pub(super) struct SessionSelector {
     /// All sessions of all users; the tokens of machines stay
     #[arg(long)]
     all: bool,
+}
+
+/// What a list of users' sessions or passkeys has.
+#[derive(Args)]
+pub(super) struct ListOptions {
+    /// Only this user's
+    #[arg(long)]
+    pub(super) user: Option<String>,
+    #[command(flatten)]
+    pub(super) output: Output,
 }
 
 #[derive(Args)]
@@ -160,7 +167,8 @@ pub(super) fn token(config: &Config, command: TokenCommand) -> ExitCode {
 
 pub(super) fn session(config: &Config, command: SessionCommand) -> ExitCode {
     match command {
-        SessionCommand::List { user, output } => {
+        SessionCommand::List { list } => {
+            let ListOptions { user, output } = list;
             let shown = |listed: &SessionInfo| {
                 listed.token().is_none() && user.as_ref().is_none_or(|user| listed.user == *user)
             };
@@ -305,7 +313,8 @@ fn table(ask: &Ask, sessions: &[SessionInfo]) -> String {
 
 fn as_json(listed: &SessionInfo) -> Value {
     json!({
-        "id": listed.id, "user": listed.user, "name": listed.token(), "client": listed.client,
+        "id": listed.id, "user": listed.user, "name": listed.token(), "creator": listed.creator,
+        "networks": listed.networks, "client": listed.client,
         "agent": listed.agent, "permissions": listed.scope, "created": rfc3339(listed.created),
         "last_used": listed.last_used.map(rfc3339), "expires": ending(listed.expires),
     })

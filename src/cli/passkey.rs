@@ -1,6 +1,6 @@
 //! `flowgate passkey`: shows and removes passkeys of users, in the running gateway.
 
-use super::control::{Output, answer};
+use super::control::{ListOptions, Output, answer};
 use super::table::aligned;
 use crate::audit::rfc3339;
 use crate::auth::PasskeyInfo;
@@ -15,11 +15,8 @@ pub(super) enum PasskeyCommand {
     /// Show the passkeys of users
     #[command(after_help = "Example:\n  flowgate passkey list --user maria")]
     List {
-        /// Only this user's
-        #[arg(long)]
-        user: Option<String>,
         #[command(flatten)]
-        output: Output,
+        list: ListOptions,
     },
     /// Remove passkeys, such as those of a lost device
     ///
@@ -49,7 +46,7 @@ pub(super) struct Which {
 
 pub(super) fn run(config: &Config, command: PasskeyCommand) -> ExitCode {
     let (ask, output) = match command {
-        PasskeyCommand::List { user, output } => (Ask::ListPasskeys { user }, output),
+        PasskeyCommand::List { list } => (Ask::ListPasskeys { user: list.user }, list.output),
         PasskeyCommand::Revoke { which, output } => {
             let Which { user, id } = which;
             (Ask::RevokePasskeys { user, id }, output)

@@ -31,6 +31,11 @@ impl Networks {
         Self(texts.iter().filter_map(|text| parse(text)).collect())
     }
 
+    /// The networks as they are written.
+    pub fn texts(&self) -> Vec<String> {
+        self.0.iter().map(IpNet::to_string).collect()
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,7 +1,7 @@
 //! The approval of a proposal: by whom, and with whose rights.
 
 use super::proposal_error::ProposalError;
-use crate::auth::{AuthMethod, Caller, Lapsed, Permissions};
+use crate::auth::{AuthMethod, Caller, Lapsed, Permissions, token_of};
 use crate::policy::Verdict;
 use crate::store::{Proposal, Revision};
 use serde_json::Value as Json;
@@ -62,8 +62,8 @@ impl Approval {
     }
 }
 
-/// Refuses an approval by the user of the proposal, and by callers who are no users. A service token has no user, so it
-/// could be one more pair of the same eyes.
+/// Refuses an approval by the user of the proposal, or by the user who made the service token of the proposal, and by
+/// callers who are no users. A service token has no user, so it could be one more pair of the same eyes.
 pub(super) fn may_approve(
     caller: Option<&Caller>,
     proposal: &Proposal,
@@ -76,7 +76,8 @@ pub(super) fn may_approve(
     if !is_user {
         return Err(ProposalError::NoUser);
     }
-    if caller.is_some_and(|caller| caller.user == proposal.user) {
+    let is_own = |user: &str| user == proposal.user || proposal.how == token_of(user);
+    if caller.is_some_and(|caller| is_own(&caller.user)) {
         return Err(ProposalError::Own);
     }
     Ok(())

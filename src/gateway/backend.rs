@@ -59,10 +59,13 @@ pub enum RoutingError {
 impl Backend {
     /// All permissions of a user here and now, in seconds since 1970; `None`: there is no such user.
     pub fn permissions_of(&self, user: &str, now: u64) -> Option<Permissions> {
-        let mut permissions = self.auth.as_ref()?.permissions_of(user, now)?;
+        let auth = self.auth.as_ref()?;
+        let mut permissions = auth.permissions_of(user, now)?;
+        let creator = auth.creator_of(user);
+        let user = creator.as_deref().unwrap_or(user);
         if let Some(here) = self.rules.load().permissions(user) {
             permissions.user = Arc::clone(here);
-        } else if let Some(federated) = self.auth.as_ref()?.federated_permissions_of(user)
+        } else if let Some(federated) = auth.federated_permissions_of(user)
             && let Some(here) = federated.at(&self.mount.name)
         {
             permissions.user = Arc::clone(here);
@@ -227,7 +230,7 @@ impl Rules {
     /// The caller with the permissions of this backend.
     pub fn here(&self, mut caller: Caller) -> Caller {
         // An anonymous caller has an empty name, and no user has one.
-        if let Some(permissions) = self.permissions(&caller.user) {
+        if let Some(permissions) = self.permissions(caller.account()) {
             caller.permissions.user = Arc::clone(permissions);
         }
         let federated = caller

@@ -1,6 +1,6 @@
 //! Why a request is refused for the identity, the network or the rate of its client.
 
-use crate::auth::AddPasskeyError;
+use crate::auth::{AddPasskeyError, CreateTokenError, Unconfirmed};
 use smol_str::SmolStr;
 use std::time::Duration;
 
@@ -46,6 +46,12 @@ pub(super) enum AccessError {
         "this needs a second factor, and this user or token has none: sign in as a user with an authenticator app, with a passkey, or with a second factor at your provider"
     )]
     NoSecondFactor,
+    /// The caller has not shown who it is, lately enough for what it wants.
+    #[error(transparent)]
+    Unconfirmed(Unconfirmed),
+    /// A service token is not made.
+    #[error(transparent)]
+    Token(CreateTokenError),
     /// A passkey is not added or removed.
     #[error(transparent)]
     Passkey(AddPasskeyError),

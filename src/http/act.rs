@@ -7,13 +7,13 @@ use super::response_body::Body;
 #[cfg(feature = "engine")]
 use super::route;
 use super::route::{Own, Target};
+use super::{
+    accounts, audit_log, forward, passkeys, proposals, provider_sign_in, response, sessions,
+    settings, sign_in_page, step_up, verify,
+};
 #[cfg(feature = "engine")]
 use super::{
     admin, auth, check, comms, endpoint, flows, history, openapi, packages, visible_flows,
-};
-use super::{
-    audit_log, forward, passkeys, proposals, provider_sign_in, response, sessions, settings,
-    sign_in_page, step_up, verify,
 };
 #[cfg(feature = "console")]
 use super::{console, now};
@@ -68,6 +68,7 @@ async fn by_engine(ctx: &mut RequestContext<'_>, path: &Path<'_>, target: Target
 async fn by_gateway(ctx: &mut RequestContext<'_>, path: &Path<'_>, own: Own) -> Result {
     match own {
         Own::Proposals(action) => proposals::act(ctx, path, action).await,
+        Own::Accounts(action) => accounts::act(ctx, path, action).await,
         Own::Sessions(action) => sessions::act(ctx, path, action).await,
         Own::Passkeys(action) => passkeys::act(ctx, path, action).await,
         Own::StepUp(action) => step_up::act(ctx, action).await,

@@ -3,7 +3,7 @@
 use super::audit_error::AuditLogError;
 use super::error::Error;
 use super::file_body::Reading;
-use super::query::{flag, parameter};
+use super::query::{flag, page_limit, parameter};
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
@@ -19,10 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The records of a page without `limit`. Our choice: two screens.
-const DEFAULT_LIMIT: usize = 50;
-/// The most records of a page. Our choice: 60 KB.
-const MAX_LIMIT: usize = 200;
 /// Characters of a text to search for, and of a name. Our choice: longer ones are not in the log.
 const MAX_TEXT: usize = 256;
 /// The highest number: what every program reads from JSON as it stands there (RFC 8259 §6).
@@ -121,7 +117,7 @@ fn query(head: &Parts) -> Result<Query, Error> {
     Ok(Query {
         before: number(head, "before")?,
         after: number(head, "after")?.unwrap_or(0),
-        limit: limit(head)?,
+        limit: page_limit(head)?,
         user: text(head, "user")?,
         event: text(head, "event")?,
         failed,
@@ -138,17 +134,6 @@ fn number(head: &Parts, name: &str) -> Result<Option<u64>, Error> {
     };
     let number = number.parse().ok().filter(|number| *number <= MAX_NUMBER);
     number.map(Some).ok_or(refused)
-}
-
-fn limit(head: &Parts) -> Result<usize, Error> {
-    let limit = match parameter(head, "limit") {
-        None => Some(DEFAULT_LIMIT),
-        Some(limit) => limit.parse().ok(),
-    };
-    let limit = limit.filter(|limit| (1..=MAX_LIMIT).contains(limit));
-    limit.ok_or(Error::Parameter(
-        "limit must be a whole number from 1 to 200",
-    ))
 }
 
 fn time(head: &Parts, name: &str) -> Result<Option<u64>, Error> {

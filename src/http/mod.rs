@@ -3,6 +3,7 @@
 //! The only module, beside `server` and the HTTP nodes, that uses status codes.
 
 mod access_error;
+mod accounts;
 mod act;
 #[cfg(feature = "engine")]
 mod admin;

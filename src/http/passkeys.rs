@@ -213,6 +213,7 @@ impl From<AddPasskeyError> for Error {
         match error {
             AddPasskeyError::Store(error) => Self::Store(error),
             AddPasskeyError::Broken => Self::Broken,
+            AddPasskeyError::Unconfirmed(error) => error.into(),
             other => Self::Access(AccessError::Passkey(other)),
         }
     }

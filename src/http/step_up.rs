@@ -11,7 +11,7 @@ use super::response_body::Body;
 use super::route::StepUpAction;
 use super::{form, passkeys, request_body};
 use crate::audit::{Actor, Event};
-use crate::auth::{AddPasskeyError, Auth, Caller, Session, SignIn, SignInError};
+use crate::auth::{Auth, Caller, Session, SignIn, SignInError, Unconfirmed};
 use crypto::Secret;
 use hyper::{Response, StatusCode};
 use serde_json::json;
@@ -58,7 +58,7 @@ async fn options(ctx: &RequestContext<'_>, auth: Auth) -> Answer {
     let (caller, site, now) = (caller(ctx)?, passkeys::site(ctx)?, ctx.now);
     let task = async move { auth.begin_passkey_step_up(&caller, &site, now).await };
     let begun = ctx.control(task).await?.map_err(Error::SignIn)?;
-    let no_user = || AccessError::Passkey(AddPasskeyError::NoUser);
+    let no_user = || AccessError::Unconfirmed(Unconfirmed::NoUser);
     Ok(passkeys::options(&begun.ok_or_else(no_user)?))
 }
 
@@ -119,7 +119,16 @@ async fn finish(
 fn caller(ctx: &RequestContext<'_>) -> Result<Caller, Error> {
     let caller = ctx.caller.clone().ok_or(Error::NoToken)?;
     if !caller.session().is_some_and(Session::is_whole_users) {
-        return Err(AccessError::Passkey(AddPasskeyError::NoUser).into());
+        return Err(AccessError::Unconfirmed(Unconfirmed::NoUser).into());
     }
     Ok(caller)
+}
+
+impl From<Unconfirmed> for Error {
+    fn from(error: Unconfirmed) -> Self {
+        match error {
+            Unconfirmed::Store(error) => Self::Store(error),
+            other => Self::Access(AccessError::Unconfirmed(other)),
+        }
+    }
 }

@@ -9,7 +9,7 @@ use crate::audit::{Actor, Event, Unavailable, rfc3339};
 use crate::auth::{
     Auth, CreateTokenError, NewToken, PasskeyInfo, PasskeySelector, SessionInfo, SessionSelector,
 };
-use crate::config::{RATE_LIMIT, RateLimit, is_network, is_permission, is_reason};
+use crate::config::is_reason;
 use crate::gateway::Gateway;
 #[cfg(feature = "engine")]
 use crate::gateway::Runtime;
@@ -238,20 +238,6 @@ struct ControlHandler<'a> {
 enum Error {
     #[error("authentication is off: there are no tokens and no sessions")]
     NoAuth,
-    #[error(
-        "a name has 1 to 64 letters, digits, dots, hyphens and underscores, and begins with a letter or digit"
-    )]
-    Name,
-    #[error("{0:?} is no permission; write for example flows.write, read or \"*\"")]
-    Permission(String),
-    #[error(
-        "{0:?} is no network; write an address, or a network without host bits such as 10.0.0.0/8"
-    )]
-    Network(String),
-    #[error("{0:?} is no limit; write {RATE_LIMIT}")]
-    RateLimit(String),
-    #[error("a token needs at least one permission")]
-    NoPermission,
     #[error("there is no token named {0}")]
     NoToken(String),
     #[error("there is no such session")]
@@ -310,36 +296,20 @@ impl ControlHandler<'_> {
 
     async fn create(&self, made: NewToken) -> Result<Answer, Error> {
         let auth = self.auth()?;
-        let (name, permissions) = (&made.name, &made.permissions);
-        if !is_name(name) {
-            return Err(Error::Name);
-        }
-        if permissions.is_empty() {
-            return Err(Error::NoPermission);
-        }
-        if let Some(wrong) = permissions.iter().find(|text| !is_permission(text)) {
-            return Err(Error::Permission(wrong.clone()));
-        }
-        if let Some(wrong) = made.networks.iter().find(|text| !is_network(text)) {
-            return Err(Error::Network(wrong.clone()));
-        }
-        let limit = made.rate_limit.as_deref();
-        if let Some(wrong) = limit.filter(|text| RateLimit::parse(text).is_none()) {
-            return Err(Error::RateLimit(wrong.to_owned()));
-        }
-        if auth.has_token(name, self.now) {
-            return Err(CreateTokenError::NameTaken.into());
-        }
+        auth.check_token(&made, self.now)?;
         let lifetime = made.lifetime.map(|lifetime| lifetime.as_secs());
         let facts = json!({
-            "name": name, "permissions": permissions, "networks": made.networks,
+            "name": made.name, "permissions": made.permissions, "networks": made.networks,
             "rate_limit": made.rate_limit, "lifetime": lifetime,
         });
         self.durable(Event::TokenCreate, facts).await?;
         if lifetime.is_none() {
-            tracing::warn!(name, "a service token that never ends has been made");
+            tracing::warn!(
+                name = made.name,
+                "a service token that never ends has been made"
+            );
         }
-        let issued = auth.create_token(made, self.now).await?;
+        let issued = auth.create_token(made, None, self.now).await?;
         Ok(Answer::Token {
             token: issued.token.reveal().to_owned(),
             expires: self.now + issued.expires_in.as_secs(),
@@ -460,11 +430,4 @@ fn resident() -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     kib.unwrap_or_default() << 10
-}
-
-fn is_name(name: &str) -> bool {
-    let inside = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-    name.len() <= 64
-        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.bytes().all(inside)
 }

@@ -137,6 +137,8 @@ pub struct SessionRow {
     pub networks: Option<Vec<String>>,
     /// The limit of the requests of a service token, as `100/m`; `None`: none.
     pub rate_limit: Option<String>,
+    /// The user who made a service token; `None`: an operator, in the shell.
+    pub creator: Option<String>,
     /// When it was handed out, seconds since 1970.
     pub created: u64,
     /// When it ends, seconds since 1970.

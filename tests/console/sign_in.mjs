@@ -74,7 +74,7 @@ scenario(async (user) => {
     assert.deepEqual(await nobody.page.locator('.nav a').allTextContents(), ['Sessions']);
     await nobody.page.locator('summary').filter({ hasText: 'What you may do' }).click();
     const request = (name) => nobody.page.locator('tr').filter({ has: nobody.page.getByText(name, { exact: true }) });
-    await request('GET /gateway/deployments').getByText('You lack “flows.read”.').waitFor();
+    await request('GET /gateway/deployments').getByText('“flows.read” is missing.').waitFor();
     await request('GET /gateway/sessions').getByText('Every user may.').waitFor();
     await nobody.seeAndCheck('may see their sessions only');
     await cue('done');

@@ -273,6 +273,35 @@ async fn the_node_that_uses_the_time_of_the_engine_is_measured_and_shown() {
     play("console/heat.mjs", &url(&gateway, ""), nothing).await;
 }
 
+async fn play_users(gateway: &Client) {
+    let (client, handle) = (gateway.clone(), Handle::current());
+    let cues = move |cue: &str| {
+        let status = |token: &str| {
+            let request = client.get("/flows").token(token);
+            handle.block_on(async { request.send().await.status })
+        };
+        if let Some(token) = cue.strip_prefix("the token works ") {
+            assert_eq!(status(token), 200);
+        } else if let Some(token) = cue.strip_prefix("the token is revoked ") {
+            assert_eq!(status(token), 401);
+        } else {
+            nothing(cue);
+        }
+    };
+    play("console/users.mjs", &url(gateway, ""), cues).await;
+}
+
+#[tokio::test]
+async fn users_are_shown_with_their_rights_and_a_service_token_is_made_and_revoked() {
+    play_users(&Gateway::with(&users())).await;
+}
+
+#[tokio::test]
+async fn users_and_service_tokens_in_front_of_node_red_too() {
+    let red = NodeRed::start(Release::Four, "");
+    play_users(&Gateway::with(&(red.config() + &users()))).await;
+}
+
 #[tokio::test]
 async fn the_settings_are_shown_with_what_a_reload_would_change() {
     let directory = tempfile::tempdir().unwrap();

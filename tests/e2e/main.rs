@@ -148,6 +148,7 @@ mod separation;
 mod separation_attacks;
 mod separation_fallback;
 mod separation_peers;
+mod service_tokens;
 mod sessions;
 mod settings_view;
 mod sign_in;

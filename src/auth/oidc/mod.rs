@@ -300,6 +300,7 @@ impl Auth {
             scope: Vec::new(),
             networks: None,
             rate_limit: None,
+            creator: None,
             created: now,
             expires: now.saturating_add(lifetime.as_secs()),
             password: None,

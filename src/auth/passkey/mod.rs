@@ -12,7 +12,7 @@ mod registry;
 pub use ceremony::{Assertion, PasskeyError, Registration};
 pub(super) use challenge::Challenges;
 pub use challenge::{PasskeyBegun, PasskeySite};
-pub use registry::{AddPasskeyError, PasskeyInfo, PasskeySelector, StepUpNeeded};
+pub use registry::{AddPasskeyError, PasskeyInfo, PasskeySelector};
 
 use super::pair::Pair;
 use super::session::{Session, new_token};
@@ -85,6 +85,7 @@ impl Auth {
             agent: client.agent,
             networks: None,
             rate_limit: None,
+            creator: None,
             scope: Vec::new(),
             created: now,
             expires: now.saturating_add(users.lifetime.as_secs()),
@@ -272,7 +273,7 @@ impl PasskeyAnswer {
 }
 
 /// The caller's session, if it may change and use passkeys.
-fn whole_users(caller: &Caller) -> Option<&Session> {
+pub(super) fn whole_users(caller: &Caller) -> Option<&Session> {
     caller.session().filter(|session| session.is_whole_users())
 }
 

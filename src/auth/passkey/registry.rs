@@ -1,20 +1,17 @@
 //! Adds, lists and removes passkeys. Adding and removing one's own needs a fresh password, or a fresh second factor where the user
-//! has one: a session that is stolen, or a password alone, must not become a passkey.
+//! has one ([`Unconfirmed`]).
 
 use super::base64url::{Base64Url, encode};
 use super::ceremony::{self, Expected, PasskeyError, Registration};
 use super::challenge::{Challenge, PasskeyBegun, PasskeySite, Purpose};
-use super::{creation_options, is_current, whole_users};
-use crate::auth::{Auth, Caller, Session, session_id};
+use super::{creation_options, is_current};
+use crate::auth::{Auth, Caller, Unconfirmed, session_id};
 use crate::store::{self, PasskeyAdded, PasskeyRow};
 use crypto::{hex, random, sha256};
 use serde::{Deserialize, Serialize};
 
 /// Passkeys of a user. Our choice: each device of a person, and some keys in drawers.
 const PER_USER: usize = 10;
-
-/// Seconds for which a password or a second factor is fresh. Our choice: the time to find the view and the authenticator.
-const FRESH: u64 = 300;
 
 /// Characters of a passkey's name.
 const MAX_NAME: usize = 64;
@@ -50,26 +47,12 @@ pub enum PasskeySelector {
     UsersOwn(String, String),
 }
 
-/// What a user must give again before passkeys are changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum StepUpNeeded {
-    /// The password.
-    #[error("your password")]
-    Password,
-    /// A second factor, because the user has one.
-    #[error("a second factor")]
-    SecondFactor,
-}
-
 /// Why a passkey is not added or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum AddPasskeyError {
-    /// The caller is no local user, or may use a part of the user's permissions only.
-    #[error("passkeys are of local users who have signed in without a scope")]
-    NoUser,
-    /// The user has to show first who it is.
-    #[error("this needs {0} of the last {minutes} min: give it again", minutes = FRESH / 60)]
-    NotFresh(StepUpNeeded),
+    /// The caller has not shown who it is.
+    #[error(transparent)]
+    Unconfirmed(#[from] Unconfirmed),
     /// The user has as many as may be.
     #[error("a user has at most {PER_USER} passkeys: remove one first")]
     TooMany,
@@ -98,7 +81,7 @@ impl Auth {
         site: &PasskeySite,
         now: u64,
     ) -> Result<PasskeyBegun, AddPasskeyError> {
-        let (session, rows) = self.fresh(caller, now).await?;
+        let (session, rows) = self.confirmed(caller, now).await?;
         let handle = rows.first().map(|row| row.handle.clone());
         let handle = handle.unwrap_or_else(|| random::<32>().to_vec());
         let here: Vec<_> = rows.iter().filter(|row| row.rp == site.rp).collect();
@@ -118,7 +101,7 @@ impl Auth {
         (name, made): (String, Registration),
         now: u64,
     ) -> Result<PasskeyInfo, AddPasskeyError> {
-        let (session, _) = self.fresh(caller, now).await?;
+        let (session, _) = self.confirmed(caller, now).await?;
         let length = name.chars().count();
         if !(1..=MAX_NAME).contains(&length) || name.chars().any(char::is_control) {
             return Err(AddPasskeyError::Name);
@@ -139,7 +122,7 @@ impl Auth {
             key: made.response.public_key.0,
             counter,
             // A session of a local user has one.
-            password: session.password.ok_or(AddPasskeyError::NoUser)?,
+            password: session.password.ok_or(Unconfirmed::NoUser)?,
             created: now,
             last_used: None,
         };
@@ -157,7 +140,8 @@ impl Auth {
         caller: &Caller,
         now: u64,
     ) -> Result<(), AddPasskeyError> {
-        self.fresh(caller, now).await.map(drop)
+        self.confirmed(caller, now).await?;
+        Ok(())
     }
 
     /// The passkeys that count, oldest first: of a user, or of all.
@@ -186,7 +170,10 @@ impl Auth {
         Ok(removed)
     }
 
-    pub(super) async fn passkeys_of(&self, user: &str) -> Result<Vec<PasskeyRow>, store::Error> {
+    pub(in crate::auth) async fn passkeys_of(
+        &self,
+        user: &str,
+    ) -> Result<Vec<PasskeyRow>, store::Error> {
         self.current(Some(user)).await
     }
 
@@ -195,31 +182,6 @@ impl Auth {
         let users = self.0.registry.users();
         rows.retain(|row| is_current(row, &users));
         Ok(rows)
-    }
-
-    /// The caller's session and passkeys, if what was given last is fresh: with a second factor that, else the password.
-    async fn fresh<'c>(
-        &self,
-        caller: &'c Caller,
-        now: u64,
-    ) -> Result<(&'c Session, Vec<PasskeyRow>), AddPasskeyError> {
-        let session = whole_users(caller).ok_or(AddPasskeyError::NoUser)?;
-        let rows = self.passkeys_of(&caller.user).await?;
-        let users = self.0.registry.users();
-        let has_codes = users
-            .find(&caller.user)
-            .is_some_and(|user| user.totp.is_some());
-        let (given, needed) = if has_codes || !rows.is_empty() {
-            let at_sign_in = has_codes.then_some(session.created);
-            let given = session.factor().max(at_sign_in).unwrap_or(0);
-            (given, StepUpNeeded::SecondFactor)
-        } else {
-            (session.confirmed(), StepUpNeeded::Password)
-        };
-        if now.saturating_sub(given) >= FRESH {
-            return Err(AddPasskeyError::NotFresh(needed));
-        }
-        Ok((session, rows))
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod races;
 mod schedules;
+mod service_tokens;
 mod session;
 mod sessions;
 mod sign_in;

@@ -16,7 +16,7 @@ async fn after_a_revocation_no_request_succeeds_and_open_sessions_end() {
     let mut tokens = Vec::new();
     for _ in 0..TOKENS {
         tokens.push(
-            auth.create_token(machine(&tokens.len().to_string()), NOW)
+            auth.create_token(machine(&tokens.len().to_string()), None, NOW)
                 .await
                 .unwrap()
                 .token,

@@ -186,7 +186,7 @@ async fn a_password_change_ends_sessions_even_if_made_during_downtime() {
         let mut fixture = Fixture::with(&[("ann", "*"), ("bob", "*")]);
         let mut auth = fixture.open().await;
         let (anns, bobs) = (token(&auth, "ann", "").await, token(&auth, "bob", "").await);
-        let service = auth.create_token(machine("ann"), NOW).await;
+        let service = auth.create_token(machine("ann"), None, NOW).await;
         let service = service.unwrap().token;
         let open = session_of(&caller(&auth, &anns)).unwrap();
         let before = fixture.config.users[0]
@@ -257,7 +257,7 @@ async fn the_oldest_sessions_of_a_user_end_when_there_are_too_many() {
     fixture.config.sessions_per_user = 2;
     let auth = fixture.open().await;
     let bobs = token(&auth, "bob", "").await;
-    let service = auth.create_token(machine("ann"), NOW).await;
+    let service = auth.create_token(machine("ann"), None, NOW).await;
     let service = service.unwrap().token;
     let mut anns = Vec::new();
     for (number, ended) in [0, 0, 1, 1].into_iter().enumerate() {

@@ -100,6 +100,8 @@ mod tests {
             user: user.to_owned(),
             client: "node-red-editor".to_owned(),
             agent: "curl \u{1b}[2J".to_owned(),
+            creator: None,
+            networks: Vec::new(),
             scope: Vec::new(),
             created: 1000,
             expires: 8200,

@@ -16,8 +16,9 @@ import { signIn } from './sign_in.js';
 import { stepUp } from './step_up.js';
 import { t } from './text.js';
 import * as theme from './theme.js';
+import * as users from './users.js';
 
-const VIEWS = { history, flows, proposals, now, passkeys, sessions, audit, settings };
+const VIEWS = { history, flows, proposals, now, passkeys, sessions, users, audit, settings };
 
 let leave = () => {};
 

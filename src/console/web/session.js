@@ -82,9 +82,9 @@ export function current() {
     return user;
 }
 
-// The permission that covers another, as the gateway decides it: `*`, `read` and `write` cover others.
-export function covering(permission) {
-    const had = user?.permissions ?? [];
+// The permission that covers another, as the gateway decides it: `*`, `read` and `write` cover others. `had`: those of another
+// user than this one.
+export function covering(permission, had = user?.permissions ?? []) {
     const all = permission.endsWith('.read') ? 'read' : permission.endsWith('.write') ? 'write' : null;
     return had.find((one) => one === permission) ?? had.find((one) => one === '*' || (all && (one === all || one === `*.${all}`)))
         ?? had.find((one) => one.startsWith(`${permission}:`)) ?? null;

@@ -3,7 +3,7 @@
 import * as api from './api.js';
 import { confirm } from './dialog.js';
 import { h, put, toast } from './dom.js';
-import { rights } from './rights.js';
+import { ownRights } from './rights.js';
 import * as session from './session.js';
 import { ago, moment, t } from './text.js';
 
@@ -13,7 +13,7 @@ export function allowed() {
 
 export function show(place) {
     const list = h('div', { class: 'table', 'aria-live': 'polite' });
-    put(place, h('div', { class: 'stack' }, h('h1', null, t('nav.sessions')), h('p', { class: 'muted' }, t('sessions.intro')), h('div', { class: 'card' }, list), rights()));
+    put(place, h('div', { class: 'stack' }, h('h1', null, t('nav.sessions')), h('p', { class: 'muted' }, t('sessions.intro')), h('div', { class: 'card' }, list), ownRights()));
     load(list);
 }
 

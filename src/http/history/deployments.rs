@@ -3,7 +3,7 @@
 use crate::audit::{from_rfc3339, rfc3339};
 use crate::http::error::Error;
 use crate::http::history_error::HistoryError;
-use crate::http::query::{flag, parameter};
+use crate::http::query::{flag, page_limit, parameter};
 use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
@@ -13,11 +13,6 @@ use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 use std::borrow::Cow;
-
-/// The entries of a page without `limit`. Our choice: a screen or two.
-const DEFAULT_LIMIT: usize = 50;
-/// The most entries of a page. Our choice: 60 KB.
-const MAX_LIMIT: usize = 200;
 
 /// `GET /gateway/deployments?limit=…&before=…&user=…&since=…&node=…&flow=…`
 pub(super) async fn list(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
@@ -102,18 +97,6 @@ fn page(head: &Parts, runtime: &str) -> Result<Page, Error> {
         ))?,
         node: text("node"),
         flow: text("flow"),
-        limit: limit(head)?,
+        limit: page_limit(head)?,
     })
-}
-
-/// The entries of a page.
-pub(super) fn limit(head: &Parts) -> Result<usize, Error> {
-    let limit = match parameter(head, "limit") {
-        None => Some(DEFAULT_LIMIT),
-        Some(limit) => limit.parse().ok(),
-    };
-    let limit = limit.filter(|limit| (1..=MAX_LIMIT).contains(limit));
-    limit.ok_or(Error::Parameter(
-        "limit must be a whole number from 1 to 200",
-    ))
 }

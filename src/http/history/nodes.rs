@@ -1,9 +1,10 @@
 //! `GET /gateway/nodes/:id/history`: which deployments touched a node, and how.
 
-use super::deployments::{entry, limit};
+use super::deployments::entry;
 use crate::http::error::Error;
 use crate::http::flow_diff::properties;
 use crate::http::history_error::HistoryError;
+use crate::http::query::page_limit;
 use crate::http::query::parameter;
 use crate::http::request_context::RequestContext;
 use crate::http::response;
@@ -16,7 +17,7 @@ use std::borrow::Cow;
 
 /// `GET /gateway/nodes/:id/history?limit=…&before=…`
 pub(super) async fn read(ctx: &RequestContext<'_>, node: String) -> Result<Response<Body>, Error> {
-    let limit = limit(ctx.head)?;
+    let limit = page_limit(ctx.head)?;
     let page = NodePage {
         runtime: super::runtime(ctx).to_owned(),
         node,

@@ -1,7 +1,7 @@
 //! Maps refusals by identity, network and rate to responses.
 
 use super::{BEARER, Body, coded, page, retry_after, see_other, unauthorized};
-use crate::auth::{AddPasskeyError, StepUpNeeded};
+use crate::auth::{AddPasskeyError, CreateTokenError, StepUpNeeded, Unconfirmed};
 use crate::http::access_error::AccessError;
 use crate::http::sign_in_html::Page;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
@@ -20,6 +20,8 @@ pub(super) fn response(error: &AccessError) -> Response<Body> {
         AccessError::SecondFactorOld { .. } | AccessError::NoSecondFactor => {
             refuse(S::FORBIDDEN, "second_factor_required")
         }
+        AccessError::Unconfirmed(error) => unconfirmed(error),
+        AccessError::Token(error) => token(error),
         AccessError::Passkey(error) => passkey(error),
         AccessError::PasskeyHost => refuse(S::BAD_REQUEST, "passkey_host"),
         AccessError::Network => refuse(S::FORBIDDEN, "network_not_allowed"),
@@ -29,17 +31,39 @@ pub(super) fn response(error: &AccessError) -> Response<Body> {
     }
 }
 
+/// The caller has not shown who it is.
+fn unconfirmed(error: &Unconfirmed) -> Response<Body> {
+    use StatusCode as S;
+    let (status, code) = match error {
+        Unconfirmed::NoUser => (S::FORBIDDEN, "local_user_required"),
+        Unconfirmed::NotFresh(StepUpNeeded::Password) => (S::FORBIDDEN, "confirmation_required"),
+        Unconfirmed::NotFresh(StepUpNeeded::SecondFactor) => {
+            (S::FORBIDDEN, "second_factor_required")
+        }
+        Unconfirmed::Store(_) => (S::INTERNAL_SERVER_ERROR, "internal_error"),
+    };
+    coded(status, code, &error.to_string())
+}
+
+/// A service token is not made.
+fn token(error: &CreateTokenError) -> Response<Body> {
+    use StatusCode as S;
+    let (status, code) = match error {
+        CreateTokenError::Unconfirmed(error) => return unconfirmed(error),
+        CreateTokenError::Invalid(_) => (S::BAD_REQUEST, "invalid_request"),
+        CreateTokenError::NotHeld(_) => (S::FORBIDDEN, "permission_not_held"),
+        CreateTokenError::NameTaken => (S::CONFLICT, "token_name_taken"),
+        CreateTokenError::TooMany => (S::CONFLICT, "too_many_tokens"),
+        CreateTokenError::Store(_) => (S::INTERNAL_SERVER_ERROR, "internal_error"),
+    };
+    coded(status, code, &error.to_string())
+}
+
 /// A passkey is not added or removed.
 fn passkey(error: &AddPasskeyError) -> Response<Body> {
     use StatusCode as S;
     let (status, code) = match error {
-        AddPasskeyError::NoUser => (S::FORBIDDEN, "local_user_required"),
-        AddPasskeyError::NotFresh(StepUpNeeded::Password) => {
-            (S::FORBIDDEN, "confirmation_required")
-        }
-        AddPasskeyError::NotFresh(StepUpNeeded::SecondFactor) => {
-            (S::FORBIDDEN, "second_factor_required")
-        }
+        AddPasskeyError::Unconfirmed(error) => return unconfirmed(error),
         AddPasskeyError::TooMany => (S::CONFLICT, "too_many_passkeys"),
         AddPasskeyError::Taken => (S::CONFLICT, "passkey_taken"),
         AddPasskeyError::Name => (S::BAD_REQUEST, "invalid_request"),

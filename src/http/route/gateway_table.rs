@@ -2,15 +2,15 @@
 
 use super::Needs::{self, Anyone, Nothing, Permission};
 use super::Own::{
-    AuditLog, ConsoleFile, ConsolePage, GatewaySettings, Jwks, Now, Passkeys, Proposals, Provider,
-    Sessions, SignInPage, StepUp, Verify,
+    Accounts, AuditLog, ConsoleFile, ConsolePage, GatewaySettings, Jwks, Now, Passkeys, Proposals,
+    Provider, Sessions, SignInPage, StepUp, Verify,
 };
 use super::Verb::{Delete, Get, Post};
 use super::entry::{ALL_FLOWS, Entry, READ_FLOWS, WRITE_FLOWS, admin, auth, editor, flows};
 use super::offers::{UNASSIGNED, reads};
 use super::{
-    Admin, AuditAction, History, PageAction, PasskeyAction, ProposalAction, ProviderAction,
-    SessionAction, StepUpAction, Target,
+    AccountAction, Admin, AuditAction, History, PageAction, PasskeyAction, ProposalAction,
+    ProviderAction, SessionAction, StepUpAction, Target,
 };
 
 /// Of the entries the first that fits counts, and the last fits all the rest.
@@ -249,6 +249,34 @@ pub(super) const GATEWAY: &[Entry] = &[
         &["gateway", "verify"],
         &[(Get, Target::Own(Verify), Anyone)],
     ),
+    // As sessions, tokens and users are the gateway's.
+    auth(
+        &["gateway", "tokens"],
+        &[
+            (Get, Target::Own(Accounts(AccountAction::Tokens)), TOKENS),
+            (
+                Post,
+                Target::Own(Accounts(AccountAction::CreateToken)),
+                TOKENS,
+            ),
+        ],
+    ),
+    auth(
+        &["gateway", "tokens", "*"],
+        &[(
+            Delete,
+            Target::Own(Accounts(AccountAction::RevokeToken)),
+            TOKENS,
+        )],
+    ),
+    auth(
+        &["gateway", "users"],
+        &[(
+            Get,
+            Target::Own(Accounts(AccountAction::Users)),
+            Permission("gateway.users"),
+        )],
+    ),
     admin(&["gateway", "**"], &UNASSIGNED),
 ];
 
@@ -256,4 +284,6 @@ pub(super) const GATEWAY: &[Entry] = &[
 const READ_AUDIT: Needs<'static> = Permission("gateway.audit");
 /// The same: settings name all users, networks and files.
 const READ_SETTINGS: Needs<'static> = Permission("gateway.settings");
+/// The same: a token is a credential.
+const TOKENS: Needs<'static> = Permission("gateway.tokens");
 const APPROVE: Needs<'static> = Permission("flows.approve");

@@ -23,7 +23,8 @@ pub(super) use history::History;
 pub(super) use own::Own;
 pub(super) use recorded::Recorded;
 pub(super) use sessions::{
-    AuditAction, PageAction, PasskeyAction, ProviderAction, SessionAction, StepUpAction,
+    AccountAction, AuditAction, PageAction, PasskeyAction, ProviderAction, SessionAction,
+    StepUpAction,
 };
 pub(super) use some_flows::{Access, access};
 

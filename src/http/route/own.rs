@@ -2,7 +2,8 @@
 
 use super::ProposalAction;
 use super::sessions::{
-    AuditAction, PageAction, PasskeyAction, ProviderAction, SessionAction, StepUpAction,
+    AccountAction, AuditAction, PageAction, PasskeyAction, ProviderAction, SessionAction,
+    StepUpAction,
 };
 
 /// A request about the gateway and its users.
@@ -10,6 +11,8 @@ use super::sessions::{
 pub(in crate::http) enum Own {
     /// `/gateway/proposals…`
     Proposals(ProposalAction),
+    /// `/gateway/users`, `/gateway/tokens…`
+    Accounts(AccountAction),
     /// `/gateway/sessions…`
     Sessions(SessionAction),
     /// `/gateway/passkeys…`

@@ -1,4 +1,4 @@
-//! The requests about sessions, passkeys, the sign-in page and the audit log, named for the table of endpoints.
+//! The requests about sessions, accounts, passkeys, the sign-in page and the audit log, named for the table of endpoints.
 
 /// A request about sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,6 +9,19 @@ pub(in crate::http) enum SessionAction {
     End,
     /// `DELETE /gateway/sessions?user=…`, `?all=true`
     EndSeveral,
+}
+
+/// A request about users and service tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum AccountAction {
+    /// `GET /gateway/users`
+    Users,
+    /// `GET /gateway/tokens`
+    Tokens,
+    /// `POST /gateway/tokens`
+    CreateToken,
+    /// `DELETE /gateway/tokens/:name`
+    RevokeToken,
 }
 
 /// A request of the sign-in page.

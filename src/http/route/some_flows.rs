@@ -56,7 +56,11 @@ pub(in crate::http) fn access(target: Target, path: &Path<'_>) -> Access {
 /// The same of what the gateway itself answers.
 fn of_own(own: Own) -> Access {
     match own {
-        Own::Proposals(_) | Own::Now | Own::AuditLog(_) | Own::GatewaySettings => Access::Nothing,
+        Own::Accounts(_)
+        | Own::Proposals(_)
+        | Own::Now
+        | Own::AuditLog(_)
+        | Own::GatewaySettings => Access::Nothing,
         Own::Sessions(_)
         | Own::Passkeys(_)
         | Own::StepUp(_)

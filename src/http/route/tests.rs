@@ -528,7 +528,7 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
             (_, Target::Comms) => Recorded::Own,
             (Get, Target::Admin(Admin::Credentials)) => Recorded::Secret,
             (Get, _) | (_, Target::Check) => Recorded::Nothing,
-            (_, Target::Own(Own::Passkeys(_) | Own::StepUp(_))) => Recorded::Own,
+            (_, Target::Own(Own::Passkeys(_) | Own::StepUp(_) | Own::Accounts(_))) => Recorded::Own,
             (_, target) if own.contains(&target) => Recorded::Own,
             _ => Recorded::Write,
         };

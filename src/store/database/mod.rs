@@ -124,6 +124,8 @@ const MIGRATIONS: &[&str] = &["
         created INTEGER NOT NULL, last_used INTEGER
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX passkey_user ON passkey (user);
+", "
+    ALTER TABLE session ADD COLUMN creator TEXT;
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.
@@ -170,7 +172,7 @@ impl Database {
 
     pub(super) fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
         let mut query = self.connection.prepare(
-            "SELECT token, user, client, scope, created, expires, password, agent, networks, rate_limit
+            "SELECT token, user, client, scope, created, expires, password, agent, networks, rate_limit, creator
              FROM session ORDER BY created",
         )?;
         let rows = query.query_map([], |row| {
@@ -185,6 +187,7 @@ impl Database {
                 agent: row.get(7)?,
                 networks: networks(row, 8)?,
                 rate_limit: row.get(9)?,
+                creator: row.get(10)?,
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
@@ -192,8 +195,8 @@ impl Database {
 
     pub(super) fn save_session(&self, session: &SessionRow) -> Result<(), Error> {
         self.change(
-            "INSERT OR REPLACE INTO session (token, user, client, scope, created, expires, password, agent, networks, rate_limit)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO session (token, user, client, scope, created, expires, password, agent, networks, rate_limit, creator)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 session.token,
                 session.user,
@@ -205,6 +208,7 @@ impl Database {
                 session.agent,
                 session.networks.as_deref().map(|list| Value::from(list).to_string()),
                 session.rate_limit,
+                session.creator,
             ],
         )
     }

@@ -143,6 +143,7 @@ async fn sessions_failures_admin_and_running_survive() {
         agent: "curl/8".into(),
         networks: (number == 2).then(|| vec!["10.0.0.0/8".into()]),
         rate_limit: (number == 2).then(|| "100/m".into()),
+        creator: (number == 2).then(|| "bob".into()),
         scope: vec!["flows.read".into(), "two\nlines".into()],
         created: 1,
         expires: u64::from(number),

@@ -100,6 +100,7 @@ fn session(token: u8, (user, _, password): UserSpec) -> Session {
         agent: String::new(),
         networks: None,
         rate_limit: None,
+        creator: None,
         scope: Vec::new(),
         created: NOW,
         expires: END,
