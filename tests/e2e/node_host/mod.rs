@@ -11,6 +11,7 @@ mod left_out;
 mod packages;
 mod pressure;
 mod registry;
+mod shared_config;
 mod values;
 
 use crate::client::Client;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// The type of the stand-ins; `host/runtime.js` registers it.
 const STAND_IN: &str = "flowgate-native";
 
-/// Native config nodes that packages use too: the host has them besides the engine.
-const SHARED: [&str; 3] = ["tls-config", "http proxy", "global-config"];
+/// Native config nodes that packages use too: the host has those that its elements refer to, besides the engine.
+const SHARED: [&str; 3] = ["tls-config", "http proxy", "mqtt-broker"];
 
 /// Whether the engine lacks this type, which a package may have.
 pub(crate) fn is_foreign(kind: &str) -> bool {
@@ -47,30 +47,71 @@ pub(super) fn select(
         .filter(|node| has_foreign(node))
         .map(|node| node.z.as_str())
         .collect();
-    let mut host = HostFlows::default();
-    let mut texts = Vec::new();
+    let mut texts: Vec<Option<String>> = Vec::with_capacity(flows.nodes().len());
     for node in flows.nodes() {
-        let text = match node.kind.as_str() {
+        texts.push(match node.kind.as_str() {
             "tab" => containers.contains(node.id.as_str()).then(|| whole(node)),
             "subflow" => definitions.contains(node.id.as_str()).then(|| whole(node)),
             "group" => containers.contains(node.z.as_str()).then(|| whole(node)),
-            kind if has_foreign(node) || SHARED.contains(&kind) => Some(with_epoch(node, epochs)),
+            kind if SHARED.contains(&kind) => None,
+            kind if has_foreign(node) || kind == "global-config" => Some(with_epoch(node, epochs)),
             _ => definitions
                 .contains(node.z.as_str())
                 .then(|| stand_in(node)),
-        };
-        let Some(text) = text else { continue };
+        });
+    }
+    add_shared(flows, epochs, &mut texts);
+    let mut host = HostFlows::default();
+    for (node, _) in flows
+        .nodes()
+        .iter()
+        .zip(&texts)
+        .filter(|(_, t)| t.is_some())
+    {
         if let Some(given) = credentials.nodes.get(&node.id) {
             host.credentials.insert(node.id.clone(), given.clone());
         }
         if node.z.is_empty() && is_foreign(&node.kind) {
             host.globals.insert(node.id.clone());
         }
-        texts.push(text);
     }
+    let texts: Vec<String> = texts.into_iter().flatten().collect();
     host.flows = format!("[{}]", texts.join(","));
     host.environment = environment(&host, hidden);
     host
+}
+
+/// Adds the shared config nodes that the elements refer to, also by other config nodes.
+fn add_shared(flows: &FlowSet, epochs: &FxHashMap<SmolStr, u32>, texts: &mut [Option<String>]) {
+    let nodes = flows.nodes().iter().enumerate();
+    let is_shared = |kind: &str| SHARED.contains(&kind);
+    let mut left: Vec<_> = nodes.filter(|(_, node)| is_shared(&node.kind)).collect();
+    loop {
+        let before = left.len();
+        left.retain(|(at, node)| {
+            let id = Json::from(node.id.as_str()).to_string();
+            if !texts.iter().flatten().any(|text| text.contains(&id)) {
+                return true;
+            }
+            let text = with_epoch(node, epochs);
+            texts[*at] = Some(if connects_twice(flows, node, &id) {
+                with_property(&text, "_twice", "true")
+            } else {
+                text
+            });
+            false
+        });
+        if left.len() == before {
+            return;
+        }
+    }
+}
+
+/// Whether native nodes use this broker too; a container may name it for them.
+fn connects_twice(flows: &FlowSet, broker: &Arc<Node>, id: &str) -> bool {
+    let mut others = flows.nodes().iter().filter(|node| node.id != broker.id);
+    broker.kind == "mqtt-broker"
+        && others.any(|node| !is_foreign(&node.kind) && node.text.contains(id))
 }
 
 /// Leaves out the elements of types that no package has.
@@ -108,8 +149,12 @@ fn whole(node: &Arc<Node>) -> String {
 /// The element with its epoch as one more property, by which the host's runtime sees a change.
 fn with_epoch(node: &Arc<Node>, epochs: &FxHashMap<SmolStr, u32>) -> String {
     let epoch = epochs.get(&node.id).copied().unwrap_or(0);
-    let open = node.text.strip_suffix('}').unwrap_or(&node.text);
-    format!("{open},\"_epoch\":{epoch}}}")
+    with_property(&node.text, "_epoch", &epoch.to_string())
+}
+
+fn with_property(element: &str, key: &str, json: &str) -> String {
+    let open = element.strip_suffix('}').unwrap_or(element);
+    format!("{open},\"{key}\":{json}}}")
 }
 
 /// A disabled node in the place of a native one.
@@ -176,9 +221,28 @@ mod tests {
             {"id": "b", "type": "mqtt-broker"}, {"id": "tls", "type": "tls-config"},
         ]);
         let host = selected(&flows, &[("f", 3)]);
-        assert_eq!(ids(&host), ["t1", "g", "f", "tls"]);
+        assert_eq!(ids(&host), ["t1", "g", "f"]);
         assert_eq!(host[2]["_epoch"], 3);
         assert_eq!(host[2]["wires"], json!([["n"]]));
+    }
+
+    #[test]
+    fn native_config_nodes_that_foreign_nodes_refer_to_are_in_the_host_too() {
+        let flows = json!([
+            {"id": "t", "type": "tab"},
+            {"id": "tls", "type": "tls-config"}, {"id": "other", "type": "tls-config"},
+            {"id": "own", "type": "mqtt-broker", "tls": "tls"}, {"id": "both", "type": "mqtt-broker"},
+            {"id": "native", "type": "mqtt-broker", "tls": "other"}, {"id": "proxy", "type": "http proxy"},
+            {"id": "f", "type": "foreign", "z": "t", "x": 1, "y": 1, "wires": [], "servers": [{"broker": "own"}], "b": "both"},
+            {"id": "m", "type": "mqtt in", "z": "t", "x": 1, "y": 1, "wires": [], "broker": "both"},
+            {"id": "n", "type": "mqtt in", "z": "t", "x": 1, "y": 1, "wires": [], "broker": "native"},
+        ]);
+        let host = selected(&flows, &[]);
+        assert_eq!(ids(&host), ["t", "tls", "own", "both", "f"]);
+        assert_eq!(
+            (&host[2]["_twice"], &host[3]["_twice"]),
+            (&Json::Null, &json!(true))
+        );
     }
 
     #[test]

@@ -23,8 +23,9 @@ function started(events) {
     });
 }
 
-async function run(runtime, { flows, credentials, kind, environment }) {
+async function run({ runtime, provide }, { flows, credentials, kind, environment }) {
     Object.assign(process.env, environment);
+    await provide(flows.map((element) => element.type));
     const end = started(runtime.events);
     // Starts flows that are stopped too.
     await runtime.nodes.setFlows(flows, credentials, kind, true, true);
@@ -32,17 +33,17 @@ async function run(runtime, { flows, credentials, kind, environment }) {
 }
 
 // Deploys; resolves with the text of an error, or undefined.
-function deploy(runtime, frame) {
+function deploy(host, frame) {
     const result = turn.then(() => {
         settle(false);
-        return run(runtime, frame);
+        return run(host, frame);
     });
     turn = result.catch(() => {}).then(() => settle(true));
     return result.catch((error) => error?.message ?? String(error));
 }
 
 // Stops all nodes; they are not gone, so that none deletes its data.
-function stop(runtime) {
+function stop({ runtime }) {
     const result = turn.then(() => {
         settle(false);
         return runtime.nodes.stopFlows("full", undefined, true);

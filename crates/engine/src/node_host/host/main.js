@@ -12,14 +12,14 @@ const { report } = require("http.js");
 // How often the engine is told of its values that are no longer used here, in milliseconds.
 const RELEASE_INTERVAL = 1000;
 
-let runtime;
+// `{runtime, provide}` of runtime.js.
+let host;
 
 async function begin(frame) {
     try {
-        const started = await start(frame);
-        ({ runtime } = started);
+        host = await start(frame);
         report();
-        send({ t: "ready", sets: started.sets, version: started.version, node: process.version });
+        send({ t: "ready", sets: host.sets, version: host.version, node: process.version });
     } catch (error) {
         send({ t: "failed", error: error?.message ?? String(error) });
         process.exit(1);
@@ -29,16 +29,16 @@ async function begin(frame) {
 const ACTIONS = {
     start: begin,
     async deploy(frame) {
-        const error = await deploy(runtime, frame);
+        const error = await deploy(host, frame);
         report();
         send({ t: "deployed", number: frame.number, error });
     },
     stop: async (frame) => {
-        await stop(runtime);
+        await stop(host);
         send({ t: "deployed", number: frame.number });
     },
     message(frame, attachments) {
-        if (!deliver(runtime.nodes, frame, attachments)) {
+        if (!deliver(host.runtime.nodes, frame, attachments)) {
             const message = decode(frame.message, attachments, frame.escaped);
             handleError({ id: frame.node }, "the node does not run in the node host", message);
         }

@@ -3,6 +3,7 @@
 "use strict";
 const { send } = require("channel.js");
 const { encode } = require("values.js");
+const { packagedSubflow } = require("packaged.js");
 
 // The nodes whose completed messages the engine wants.
 let watched = new Set();
@@ -34,13 +35,15 @@ function report(frame, value, message) {
     }
 }
 
-function handleError(node, error, message) {
-    report({ t: "error", node: node.id }, error instanceof Error ? error : String(error), message ?? undefined);
+// `reporting`: the packaged subflow that the node is in, whose catch nodes have not taken the error.
+function handleError(node, error, message, reporting) {
+    report({ t: "error", node: (reporting ?? node).id }, error instanceof Error ? error : String(error), message ?? undefined);
     return true;
 }
 
-function handleStatus(node, status) {
-    report({ t: "status", node: node.id }, status);
+// `isInner`: it is the status of a node inside a packaged subflow, which is not shown.
+function handleStatus(node, status, reporting, isInner) {
+    if (!isInner) report({ t: "status", node: node.id }, status);
     return true;
 }
 
@@ -48,17 +51,25 @@ function handleComplete(node, message) {
     if (watched.has(node.id)) report({ t: "complete", node: node.id }, undefined, message);
 }
 
-// Sends the reports of all flows to the engine. `Flow` and `Subflow` are modules of the runtime.
+// Sends the reports of all flows to the engine, except of those inside packaged subflows, which have catch and status nodes of
+// their own. `Flow` and `Subflow` are modules of the runtime.
 function redirect(Flow, Subflow) {
     const reports = { handleError, handleStatus, handleComplete };
-    for (const name of Object.keys(reports)) {
-        if (typeof Flow.Flow.prototype[name] !== "function") {
+    const { prototype } = Flow.Flow;
+    for (const [name, report] of Object.entries(reports)) {
+        const original = prototype[name];
+        if (typeof original !== "function") {
             throw new Error(`this version of @node-red/runtime has no Flow.${name}`);
         }
+        prototype[name] = function (...given) {
+            return (packagedSubflow(this) ? original : report).apply(this, given);
+        };
     }
-    Object.assign(Flow.Flow.prototype, reports);
     const { create } = Subflow;
-    Subflow.create = (...given) => Object.assign(create(...given), reports);
+    Subflow.create = (parent, ...given) => {
+        const made = create(parent, ...given);
+        return packagedSubflow(parent) ? made : Object.assign(made, reports);
+    };
 }
 
 // The `logging` of Node-RED's settings.

@@ -3,6 +3,7 @@
 "use strict";
 const { send } = require("channel.js");
 const { encode, decode } = require("values.js");
+const { idForEngine, packagedSubflow } = require("packaged.js");
 
 // Whether a node of this id lives here, by id; empty while nodes start and stop.
 const here = new Map();
@@ -14,7 +15,7 @@ function settle(stable) {
     here.clear();
 }
 
-// Instances of subflows are the engine's: it knows their inputs.
+// Instances of subflows are the engine's, which knows their inputs; those inside packaged subflows are not.
 function livesHere(flow, id) {
     const known = here.get(id);
     if (known !== undefined) return known;
@@ -25,13 +26,13 @@ function livesHere(flow, id) {
 }
 
 function isInstance(node) {
-    return typeof node.type === "string" && node.type.startsWith("subflow:");
+    return typeof node.type === "string" && node.type.startsWith("subflow:") && !packagedSubflow(node._flow);
 }
 
 function leave(source, message, targets) {
     try {
         const { json, attachments, escaped } = encode(message);
-        send({ t: "message", node: source.id, to: targets, message: json, escaped }, attachments);
+        send({ t: "message", node: idForEngine(source), to: targets, message: json, escaped }, attachments);
     } catch (error) {
         source.error(error, { _msgid: message._msgid, topic: message.topic });
     }

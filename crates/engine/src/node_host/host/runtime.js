@@ -3,6 +3,7 @@
 "use strict";
 const path = require("node:path");
 const { createRequire } = require("node:module");
+const { coreNodes } = require("core_nodes.js");
 const http = require("http.js");
 const storage = require("storage.js");
 const { stores } = require("context.js");
@@ -13,8 +14,6 @@ const { started } = require("deployment.js");
 
 // Stands for native nodes inside subflow definitions; always disabled.
 const STAND_IN = "flowgate-native";
-// Config nodes of the palette that packages use too: their real files in @node-red/nodes.
-const SHARED = { "tls-config": "core/network/05-tls.js", "http proxy": "core/network/06-httpproxy.js" };
 
 function settings(directory, frame) {
     return {
@@ -37,26 +36,6 @@ function settings(directory, frame) {
     };
 }
 
-function registerShared(require, nodes) {
-    const { createNodeApi } = require("@node-red/registry/lib/util");
-    const inert = (type) =>
-        nodes.registerType("flowgate", type, function (definition) {
-            nodes.createNode(this, definition);
-        });
-    inert(STAND_IN);
-    inert("global-config");
-    for (const [type, file] of Object.entries(SHARED)) {
-        try {
-            const name = path.basename(file, ".js").replace(/^\d+-/, "");
-            const api = createNodeApi({ id: `node-red/${name}`, module: "node-red", namespace: "node-red", file });
-            require(`@node-red/nodes/${file}`)(api);
-        } catch (error) {
-            if (error.code !== "MODULE_NOT_FOUND") throw error;
-            inert(type);
-        }
-    }
-}
-
 // The node sets of the packages that were found: `{id, module, version, types, enabled, error}`.
 function sets(nodes) {
     return nodes.getNodeList().map((set) => ({
@@ -68,7 +47,7 @@ function sets(nodes) {
     }));
 }
 
-// Starts the runtime: `{runtime, sets, version}`.
+// Starts the runtime: `{runtime, provide, sets, version}`. `provide` registers native nodes that a flow set needs here.
 async function start(frame) {
     const directory = process.cwd();
     const require = createRequire(path.join(directory, "package.json"));
@@ -90,9 +69,11 @@ async function start(frame) {
     await ready;
     loaded();
     await serve();
-    registerShared(require, runtime.nodes);
+    const { inert, provide } = coreNodes(require, runtime.nodes);
+    inert(STAND_IN);
+    inert("global-config");
     runtime.hooks.add("onSend.flowgate", onSend);
-    return { runtime, sets: sets(runtime.nodes), version: await api.version() };
+    return { runtime, provide, sets: sets(runtime.nodes), version: await api.version() };
 }
 
 module.exports = { start };
