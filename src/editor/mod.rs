@@ -16,7 +16,7 @@ pub use archive::ArchiveError;
 pub use examples::Example;
 pub use files::File;
 pub use install::{InstallError, PACKAGES, PinnedPackage, install};
-pub use packages::{InstalledPackages, PackageSet, Packages, package_folders};
+pub use packages::{InstalledPackages, PackageSet, PackagedSubflows, Packages, package_folders};
 
 use files::Folder;
 use limits::quota::{Grant, Quota};
@@ -213,22 +213,29 @@ impl Editor {
     }
 
     /// The appearance and edit forms of the palette's nodes, with help in a language: HTML for the editor.
-    pub fn palette(&self, language: &str) -> io::Result<String> {
+    pub fn palette(&self, language: &str, packaged: &PackagedSubflows) -> io::Result<String> {
         let mut all = String::new();
         for set in &self.sets {
             all.push('\n');
             set.write(&self.nodes, language, &mut all)?;
         }
-        self.packages().write(language, &mut all, |_, _| true);
+        let packages = self.packages();
+        packages.write((language, packaged), &mut all, |_, _| true);
         Ok(all)
     }
 
     /// The same for one set; `None`: it is not offered.
-    pub fn set(&self, module: &str, name: &str, language: &str) -> io::Result<Option<String>> {
+    pub fn set(
+        &self,
+        (module, name): (&str, &str),
+        language: &str,
+        packaged: &PackagedSubflows,
+    ) -> io::Result<Option<String>> {
         if module != CORE {
             let mut html = String::new();
             let wanted = |of: &str, set: &PackageSet| of == module && set.name == name;
-            self.packages().write(language, &mut html, wanted);
+            let packages = self.packages();
+            packages.write((language, packaged), &mut html, wanted);
             return Ok(Some(html).filter(|html| !html.is_empty()));
         }
         let Some(set) = self.sets.iter().find(|set| set.name == name) else {

@@ -8,11 +8,16 @@ use super::catalog;
 use super::files::{File, Folder};
 use super::palette::{help_languages, types};
 use arc_swap::ArcSwap;
+use engine::package_state::PackagedSubflow;
 use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The node sets whose HTML the runtime makes, by `package/set`.
+pub type PackagedSubflows = BTreeMap<String, PackagedSubflow>;
 
 /// The packages that have nodes or plugins.
 #[derive(Debug, Default)]
@@ -39,7 +44,7 @@ struct Package {
 pub struct PackageSet {
     /// Its name: the key in `package.json`.
     pub name: String,
-    /// The types whose templates are in its HTML; a plugin has none.
+    /// The types whose templates are in its HTML; a plugin and a packaged subflow have none.
     pub types: Vec<String>,
     /// The folder of its files.
     folder: Folder,
@@ -103,18 +108,19 @@ impl Packages {
         })
     }
 
-    /// Writes the HTML of the sets that are wanted.
+    /// Writes the HTML of the sets that are wanted: that of their files, or of a packaged subflow.
     pub(super) fn write(
         &self,
-        language: &str,
+        (language, packaged): (&str, &PackagedSubflows),
         out: &mut String,
         wanted: impl Fn(&str, &PackageSet) -> bool,
     ) {
         for (module, _, set) in self.sets().filter(|(module, _, set)| wanted(module, set)) {
-            let Ok(html) = set.folder.text(&[format!("{}.html", set.stem)]) else {
-                continue;
-            };
-            let _ = writeln!(out, "\n<!-- --- [red-module:{module}/{}] --- -->", set.name);
+            let id = format!("{module}/{}", set.name);
+            let html = set.folder.text(&[format!("{}.html", set.stem)]).ok();
+            let html = html.or_else(|| Some(packaged.get(&id)?.html.clone()));
+            let Some(html) = html else { continue };
+            let _ = writeln!(out, "\n<!-- --- [red-module:{id}] --- -->");
             out.push_str(&html);
             let file = format!("{}.html", set.stem);
             let help = help_languages(language)
@@ -277,13 +283,19 @@ fn package(directory: &Path) -> Option<Package> {
     })
 }
 
-/// The set of a file of JavaScript, whose HTML is beside it.
+/// The set of a file of JavaScript, whose HTML is beside it; a packaged subflow has none.
 fn set(package: &Folder, name: &str, file: &str) -> Option<PackageSet> {
     let path = Path::new(file.strip_prefix("./").unwrap_or(file));
     let below = path.parent().and_then(Path::to_str).unwrap_or_default();
     let folder = package.below(below)?;
     let stem = path.file_stem()?.to_str()?.to_owned();
-    let types = types(&folder.text(&[format!("{stem}.html")]).ok()?);
+    let types = match folder.text(&[format!("{stem}.html")]) {
+        Ok(html) => types(&html),
+        Err(_) => {
+            folder.file(&[path.file_name()?.to_str()?])?;
+            Vec::new()
+        }
+    };
     Some(PackageSet {
         name: name.to_owned(),
         types,
@@ -304,12 +316,13 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();
         };
-        let facts = r#"{"name":"@s/p","version":"1.2.3","node-red":{"nodes":{"one":"./src/1.js","out":"../../x.js","none":"src/2.js"},"plugins":{"side":"src/side.js"}}}"#;
+        let facts = r#"{"name":"@s/p","version":"1.2.3","node-red":{"nodes":{"one":"./src/1.js","out":"../../x.js","none":"src/2.js","packaged":"src/3.js"},"plugins":{"side":"src/side.js"}}}"#;
         write("@s/p/package.json", facts);
         write("@s/p/src/1.html", "<script data-template-name='one'>");
         write("@s/p/src/locales/en-US/1.html", " help");
         write("@s/p/src/locales/en-US/1.json", r#"{"a":"b"}"#);
         write("@s/p/src/icons/i.png", "png");
+        write("@s/p/src/3.js", "registerSubflow");
         write("@s/p/src/side.html", "<script>side</script>");
         write("@s/p/src/locales/en-US/side.json", r#"{"c":"d"}"#);
         write("@s/p/resources/deep/r.js", "r");
@@ -328,14 +341,32 @@ mod tests {
             .sets()
             .map(|(module, version, set)| (module, version, set.name.as_str(), set.types.concat()))
             .collect();
-        assert_eq!(found, [("@s/p", "1.2.3", "one", "one".to_owned())]);
+        let expected = [
+            ("@s/p", "1.2.3", "one", "one".to_owned()),
+            ("@s/p", "1.2.3", "packaged", String::new()),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_packaged_subflow_has_the_html_that_the_runtime_makes() {
+        let (_directory, packages) = packages();
+        let made = PackagedSubflow {
+            types: vec!["packaged".into()],
+            html: "made".to_owned(),
+        };
+        let made = PackagedSubflows::from([("@s/p/packaged".to_owned(), made)]);
+        let mut html = String::new();
+        packages.write(("de", &made), &mut html, |_, set| set.name == "packaged");
+        let expected = "\n<!-- --- [red-module:@s/p/packaged] --- -->\nmade";
+        assert_eq!(html, expected);
     }
 
     #[test]
     fn html_help_words_and_icons_are_those_of_the_files() {
         let (_directory, packages) = packages();
         let mut html = String::new();
-        packages.write("de", &mut html, |_, _| true);
+        packages.write(("de", &PackagedSubflows::new()), &mut html, |_, _| true);
         let expected =
             "\n<!-- --- [red-module:@s/p/one] --- -->\n<script data-template-name='one'> help";
         assert_eq!(html, expected);

@@ -15,7 +15,7 @@ pub use error::Error;
 pub use name::{PackageName, PackageVersion};
 
 use crate::config::{Installs, NodeHost};
-use crate::editor::InstalledPackages;
+use crate::editor::{InstalledPackages, Packages};
 use backup::Backup;
 use disabled::DisabledSets;
 use engine::Engine;
@@ -134,10 +134,10 @@ impl Palette {
         let version = installed
             .version(name.as_str())
             .ok_or(Error::NotInstalled)?;
-        let sets = installed
-            .sets()
-            .filter(|(package, ..)| *package == name.as_str());
-        unused(sets.flat_map(|(.., set)| &set.types), is_used)?;
+        unused(
+            types(engine, &installed, |package, _| package == name.as_str()),
+            is_used,
+        )?;
         let backup = self.backup().await?;
         let done = self.npm_remove(name).await;
         let done = match done {
@@ -162,12 +162,8 @@ impl Palette {
         if is_enabled {
             disabled.retain(|set| !sets.contains(set));
         } else {
-            let installed = self.installed.now();
-            let named = |module: &str, name: &str| sets.contains(&format!("{module}/{name}"));
-            let meant = installed
-                .sets()
-                .filter(|(module, _, set)| named(module, &set.name));
-            unused(meant.flat_map(|(.., set)| &set.types), is_used)?;
+            let meant = |_: &str, id: &str| sets.iter().any(|set| set == id);
+            unused(types(engine, &self.installed.now(), meant), is_used)?;
             disabled.extend(sets.iter().cloned());
         }
         if disabled == before {
@@ -298,12 +294,28 @@ impl Palette {
     }
 }
 
+/// The types of the sets that are meant, each by its package and as `package/set`.
+fn types(
+    engine: &Engine,
+    installed: &Packages,
+    is_meant: impl Fn(&str, &str) -> bool,
+) -> Vec<String> {
+    let packaged = engine.packaged_subflows();
+    let mut types = Vec::new();
+    for (package, _, set) in installed.sets() {
+        let id = format!("{package}/{}", set.name);
+        if is_meant(package, &id) {
+            types.extend(set.types.iter().cloned());
+            let made = packaged.get(&id).into_iter();
+            types.extend(made.flat_map(|made| made.types.iter().map(ToString::to_string)));
+        }
+    }
+    types
+}
+
 /// Refuses a change of types that are used.
-fn unused<'t>(
-    types: impl Iterator<Item = &'t String>,
-    is_used: impl Fn(&str) -> bool,
-) -> Result<(), Error> {
-    let used: Vec<String> = types.filter(|kind| is_used(kind)).cloned().collect();
+fn unused(types: Vec<String>, is_used: impl Fn(&str) -> bool) -> Result<(), Error> {
+    let used: Vec<String> = types.into_iter().filter(|kind| is_used(kind)).collect();
     if used.is_empty() {
         Ok(())
     } else {

@@ -72,7 +72,7 @@ use events::{Event, Events};
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Quota;
 use node_host::NodeHost;
-use package_state::{PackageAccess, PackageState};
+use package_state::{PackageAccess, PackageState, PackagedSubflow};
 use pressure::InFlight;
 use published::Published;
 use serde_json::Value as Json;
@@ -331,6 +331,11 @@ impl Engine {
     /// Why node sets of packages were not loaded, by `package/set`.
     pub fn package_errors(&self) -> Arc<BTreeMap<String, String>> {
         self.0.packages.errors()
+    }
+
+    /// The node sets that packages make of subflows, by `package/set`, as the node host has loaded them last.
+    pub fn packaged_subflows(&self) -> Arc<BTreeMap<String, PackagedSubflow>> {
+        self.0.packages.packaged_subflows()
     }
 
     /// Restarts the node host, which loads the packages that are there now, without these node sets (`package/set`).

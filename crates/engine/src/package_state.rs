@@ -36,6 +36,16 @@ pub(crate) struct PackageState {
     left_out: ArcSwap<BTreeSet<SmolStr>>,
     types: ArcSwap<FxHashSet<SmolStr>>,
     errors: ArcSwap<BTreeMap<String, String>>,
+    packaged_subflows: ArcSwap<BTreeMap<String, PackagedSubflow>>,
+}
+
+/// A node set that a package makes of a subflow (`RED.nodes.registerSubflow`).
+#[derive(Debug)]
+pub struct PackagedSubflow {
+    /// Its types.
+    pub types: Vec<SmolStr>,
+    /// The HTML for the editor, which Node-RED's runtime makes.
+    pub html: String,
 }
 
 /// A route of the admin API.
@@ -96,6 +106,16 @@ impl PackageState {
     /// Why node sets were not loaded, by their ids.
     pub(crate) fn errors(&self) -> Arc<BTreeMap<String, String>> {
         self.errors.load_full()
+    }
+
+    /// Replaces the packaged subflows. They stay when the host ends, as the types do.
+    pub(crate) fn set_packaged_subflows(&self, sets: BTreeMap<String, PackagedSubflow>) {
+        self.packaged_subflows.store(Arc::new(sets));
+    }
+
+    /// The packaged subflows, by `package/set`.
+    pub(crate) fn packaged_subflows(&self) -> Arc<BTreeMap<String, PackagedSubflow>> {
+        self.packaged_subflows.load_full()
     }
 
     /// Replaces the packages that are left out.

@@ -1,7 +1,7 @@
 //! The node sets of the palette, in the shape that the stock CLI and editor read: those of the core, and those of the
 //! packages for the node host.
 
-use crate::editor::{CORE, Editor, Packages};
+use crate::editor::{CORE, Editor, PackagedSubflows, Packages};
 use crate::gateway::{Gateway, Runtime};
 use crate::http::error::Error;
 use serde_json::{Value as Json, json};
@@ -24,6 +24,16 @@ pub(super) struct NodeSets<'a> {
     errors: Arc<BTreeMap<String, String>>,
     /// Sets that users have disabled, as `package/set`.
     disabled: BTreeSet<String>,
+    /// Sets whose types only the runtime knows.
+    packaged: Arc<PackagedSubflows>,
+}
+
+/// The packaged subflows of a runtime.
+pub(super) fn packaged_subflows(runtime: &Runtime) -> Arc<PackagedSubflows> {
+    match runtime {
+        Runtime::Own(engine) => engine.packaged_subflows(),
+        Runtime::Upstream(_) => Arc::default(),
+    }
 }
 
 impl<'a> NodeSets<'a> {
@@ -31,6 +41,7 @@ impl<'a> NodeSets<'a> {
     pub(super) fn of(gateway: &'a Gateway, runtime: &Runtime) -> Self {
         let mut sets = Self {
             editor: gateway.editor.as_deref(),
+            packaged: packaged_subflows(runtime),
             ..Self::default()
         };
         if let Some(palette) = &gateway.palette {
@@ -58,7 +69,10 @@ impl<'a> NodeSets<'a> {
                 .collect(),
         };
         all.extend(self.packages.sets().map(|(module, version, set)| {
-            self.set(module, version, (&set.name, set.types.as_slice().into()))
+            let made = self.packaged.get(&format!("{module}/{}", set.name));
+            let types = made.map(|made| made.types.iter().map(SmolStr::as_str).collect());
+            let types = types.unwrap_or_else(|| set.types.as_slice().into());
+            self.set(module, version, (&set.name, types))
         }));
         all
     }

@@ -1,7 +1,7 @@
 //! `GET /nodes…`: the node sets of the palette; for the editor also as HTML.
 
 use super::editor::wants_json;
-use super::node_sets::NodeSets;
+use super::node_sets::{NodeSets, packaged_subflows};
 use crate::http::error::Error;
 use crate::http::path::Path;
 use crate::http::request_context::RequestContext;
@@ -16,7 +16,10 @@ pub(super) async fn all(ctx: &RequestContext<'_>) -> Result<Response<Body>, Erro
     match ctx.gateway.editor.clone().filter(|_| !wants_json(ctx)) {
         Some(editor) => {
             let language = language(ctx);
-            let html = ctx.blocking(move || editor.palette(&language)).await??;
+            let packaged = packaged_subflows(&ctx.backend.runtime);
+            let html = ctx
+                .blocking(move || editor.palette(&language, &packaged))
+                .await??;
             Ok(response::html(html))
         }
         None => Ok(ok_json(&Json::from(sets(ctx).all()))),
@@ -39,8 +42,9 @@ pub(super) async fn set(
     match ctx.gateway.editor.clone().filter(|_| !wants_json(ctx)) {
         Some(editor) => {
             let language = language(ctx);
+            let packaged = packaged_subflows(&ctx.backend.runtime);
             let html = ctx
-                .blocking(move || editor.set(&module, &name, &language))
+                .blocking(move || editor.set((&module, &name), &language, &packaged))
                 .await??;
             Ok(response::html(html.ok_or(Error::NotFound)?))
         }

@@ -8,6 +8,7 @@ mod failures;
 pub mod http;
 mod installs;
 mod left_out;
+mod packaged_subflows;
 mod packages;
 mod pressure;
 mod registry;

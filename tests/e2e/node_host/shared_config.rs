@@ -198,19 +198,20 @@ async fn foreign_nodes_get_tls_and_proxy_settings_with_their_credentials() {
     );
 }
 
+/// Leaves the user directory the runtime, but not @node-red/nodes.
+pub fn without_native_nodes(user: &Path) {
+    let scope = user.join("node_modules/@node-red");
+    let all = fs::read_link(&scope).unwrap();
+    fs::remove_file(&scope).unwrap();
+    fs::create_dir(&scope).unwrap();
+    for package in ["registry", "runtime", "util"] {
+        std::os::unix::fs::symlink(all.join(package), scope.join(package)).unwrap();
+    }
+}
+
 #[tokio::test]
 async fn config_nodes_are_inert_without_the_package_of_native_nodes() {
-    let hosted = Hosted::prepared("", |user: &Path| {
-        // The runtime, but not @node-red/nodes.
-        let scope = user.join("node_modules/@node-red");
-        let all = fs::read_link(&scope).unwrap();
-        fs::remove_file(&scope).unwrap();
-        fs::create_dir(&scope).unwrap();
-        for package in ["registry", "runtime", "util"] {
-            std::os::unix::fs::symlink(all.join(package), scope.join(package)).unwrap();
-        }
-    })
-    .await;
+    let hosted = Hosted::prepared("", without_native_nodes).await;
     let mut node = trial(
         "a",
         "msg.payload = [typeof RED.nodes.getNode(config.tls).addTLSOptions]; send(msg); done()",

@@ -25,7 +25,7 @@ pub(crate) use reports::{Event, Report, What};
 
 use crate::context::Contexts;
 use crate::metrics::{Metrics, NodeHostMetrics};
-use crate::package_state::PackageState;
+use crate::package_state::{PackageState, PackagedSubflow};
 use crate::pressure::Pressure;
 use crate::settings::{self, Settings};
 use bytes::Bytes;
@@ -301,6 +301,11 @@ impl NodeHost {
             .iter()
             .filter_map(|set| Some((set.id.clone(), set.error.clone()?)));
         self.served.set_errors(errors.collect());
+        let packaged = sets.iter().filter_map(|set| {
+            let (types, html) = (set.types.clone(), set.html.clone()?);
+            Some((set.id.clone(), PackagedSubflow { types, html }))
+        });
+        self.served.set_packaged_subflows(packaged.collect());
         self.reload.ready();
         self.publish(Event::Ready);
     }

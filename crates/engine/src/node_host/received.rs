@@ -95,6 +95,9 @@ pub(crate) struct NodeSet {
     pub version: String,
     /// The types that were loaded.
     pub types: Vec<SmolStr>,
+    /// The edit forms of a packaged subflow, which the runtime makes; others have files.
+    #[serde(default)]
+    pub html: Option<String>,
     /// The reason why it was not loaded.
     #[serde(default)]
     pub error: Option<String>,

@@ -36,15 +36,21 @@ function settings(directory, frame) {
     };
 }
 
-// The node sets of the packages that were found: `{id, module, version, types, enabled, error}`.
-function sets(nodes) {
-    return nodes.getNodeList().map((set) => ({
-        id: set.id,
-        module: set.module,
-        version: set.version,
-        types: set.types.filter((type) => nodes.getType(type)),
-        error: set.err === undefined ? undefined : String(set.err.message ?? set.err.code ?? set.err),
-    }));
+// The node sets of the packages that were found: `{id, module, version, types, html, error}`. `html` is the edit form of a
+// packaged subflow, which the runtime makes; those of all others are files.
+function sets(require, nodes) {
+    const { getFullNodeInfo } = require("@node-red/registry/lib/registry");
+    return nodes.getNodeList().map((set) => {
+        const types = set.types.filter((type) => nodes.getType(type));
+        return {
+            id: set.id,
+            module: set.module,
+            version: set.version,
+            types,
+            html: types.some((type) => nodes.getType(type).subflow) ? getFullNodeInfo(set.id).config : undefined,
+            error: set.err === undefined ? undefined : String(set.err.message ?? set.err.code ?? set.err),
+        };
+    });
 }
 
 // Starts the runtime: `{runtime, provide, sets, version}`. `provide` registers native nodes that a flow set needs here.
@@ -73,7 +79,7 @@ async function start(frame) {
     inert(STAND_IN);
     inert("global-config");
     runtime.hooks.add("onSend.flowgate", onSend);
-    return { runtime, provide, sets: sets(runtime.nodes), version: await api.version() };
+    return { runtime, provide, sets: sets(require, runtime.nodes), version: await api.version() };
 }
 
 module.exports = { start };
