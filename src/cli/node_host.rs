@@ -95,6 +95,7 @@ mod tests {
             memory: 0,
             start_timeout: Duration::ZERO,
             sockets: directory.to_owned(),
+            functions: false,
             launcher: None,
             disabled: Vec::new(),
             installs: Installs {

@@ -13,7 +13,7 @@ use flows::HiddenVariables;
 use smol_str::SmolStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toml::Spanned;
+use toml::{Spanned, Value};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -34,6 +34,8 @@ pub struct NodeHost {
     pub start_timeout: Duration,
     /// The directory of the sockets on which it serves what packages serve.
     pub sockets: PathBuf,
+    /// Whether function nodes run there whose modules the engine cannot load.
+    pub functions: bool,
     /// The program that starts it (`flowgate node-host`); `None`: it is started without, and may outlive the gateway if it
     /// hangs.
     pub launcher: Option<PathBuf>,
@@ -160,9 +162,20 @@ fn node_host(
         memory: source.size(raw.memory, 512 * MIB, 64 * MIB..=64 * GIB)?,
         start_timeout: source.duration(raw.start_timeout, 30 * SECOND, SECOND..=HOUR)?,
         sockets: data.join("node-host"),
+        functions: functions(raw.functions.as_ref(), source)?,
         launcher: None,
         disabled: Vec::new(),
         installs: installs(raw.install.unwrap_or_default(), source)?,
+    })
+}
+
+/// Which function nodes the node host runs: none, if it is not written.
+fn functions(entry: Option<&Spanned<Value>>, source: &Source<'_>) -> Result<bool, SpannedError> {
+    let Some(entry) = entry else { return Ok(false) };
+    source.parsed(entry, "\"never\" or \"when needed\"", |text| match text {
+        "never" => Some(false),
+        "when needed" => Some(true),
+        _ => None,
     })
 }
 

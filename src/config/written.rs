@@ -249,7 +249,7 @@ const PUBLIC: &[&str] = &[
     "engine.socket_timeout", "engine.tcp_buffers", "engine.socket_queue", "engine.mqtt_reconnect", "engine.jsonp",
     "engine.hide_env", "engine.context.name", "engine.context.module", "engine.context.directory",
     "engine.context.flush", "engine.context.file_limit", "engine.node_host.directory", "engine.node_host.node",
-    "engine.node_host.memory", "engine.node_host.start_timeout", "engine.node_host.install.allow",
+    "engine.node_host.memory", "engine.node_host.start_timeout", "engine.node_host.functions", "engine.node_host.install.allow",
     "engine.node_host.install.deny", "engine.node_host.install.scripts", "engine.node_host.install.npm",
     "engine.node_host.install.timeout", "engine.listen.address", "engine.listen.mode", "engine.listen.group",
     "engine.listen.users",

@@ -49,6 +49,7 @@ fn node_host(config: &config::NodeHost) -> NodeHost {
         memory: config.memory,
         start_timeout: config.start_timeout,
         sockets: config.sockets.clone(),
+        functions: config.functions,
         launcher: config.launcher.clone(),
         disabled: config.disabled.clone(),
     }

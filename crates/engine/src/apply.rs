@@ -4,7 +4,6 @@
 use super::RunState;
 use crate::delivery::Delivery;
 use crate::event_loop::{Change, Thread};
-use crate::foreign_nodes::is_foreign;
 use crate::instance::Instance;
 use crate::node_info::NodeInfo;
 use crate::task::Closing;
@@ -237,7 +236,7 @@ impl Thread {
                 slot: number,
                 epoch: stopped.epoch,
             });
-            if self.state.node_host.is_none() || !is_foreign(&stopped.info.kind) {
+            if self.state.node_host.is_none() || !self.state.is_foreign(&stopped.info) {
                 // The node host has started the foreign nodes again, which may have set values.
                 self.state.contexts.borrow_mut().forget_node(&stopped.info);
             }

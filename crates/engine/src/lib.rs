@@ -24,6 +24,7 @@ mod groups;
 #[allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 mod growth;
 mod halt;
+mod hosted_functions;
 pub mod http;
 mod http_path;
 mod in_place;

@@ -66,6 +66,8 @@ pub struct NodeHost {
     pub start_timeout: Duration,
     /// The directory of the Unix sockets on which it serves what packages serve: made for its owner only.
     pub sockets: PathBuf,
+    /// Whether function nodes run there whose modules the engine cannot load.
+    pub functions: bool,
     /// The program that starts it, with the arguments `node-host`, our process id and the command; it must let the system
     /// kill that when we end. `None`: it is started without, and may outlive us if it hangs.
     pub launcher: Option<PathBuf>,

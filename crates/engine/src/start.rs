@@ -9,7 +9,6 @@ use super::report::{self, label};
 use super::{RunState, nodes, subflow};
 use crate::env;
 use crate::event_loop::{Slot, Thread};
-use crate::foreign_nodes::is_foreign;
 use crate::joined_flows::JoinedFlows;
 use crate::log_level::Level;
 use crate::node_info::{Container, NodeInfo};
@@ -236,13 +235,15 @@ impl Thread {
     }
 
     /// Marks the groups that have foreign nodes: the node host and they wait for each other.
-    fn group_foreign(&self) {
+    pub(super) fn group_foreign(&self) {
         if self.state.node_host.is_none() {
             return;
         }
         let slots = (0..).zip(&self.slots);
         let foreign = slots.filter_map(|(number, slot)| {
-            let is_foreign = slot.as_ref().is_some_and(|s| is_foreign(&s.info.kind));
+            let is_foreign = slot
+                .as_ref()
+                .is_some_and(|s| self.state.is_foreign(&s.info));
             is_foreign.then(|| self.state.queue.group(number))
         });
         self.state.pressure.set_foreign(foreign.collect());

@@ -7,6 +7,7 @@ use super::listeners::Listeners;
 use super::script::Scripts;
 use crate::delivery::{Delivery, Item, Wake};
 use crate::fair_queue::FairQueue;
+use crate::hosted_functions::HostedFunctions;
 use crate::instance::{Instance, TimerId};
 use crate::mailbox::{Mailbox, NodeEvent};
 use crate::memory_budget::MemoryBudget;
@@ -62,6 +63,7 @@ pub(super) struct EngineState {
     pub(super) profiler: Profiler,
     /// `None`: none is configured, or it was not made yet.
     pub(super) node_host: Option<Rc<NodeHost>>,
+    pub(super) hosted_functions: HostedFunctions,
     /// By slot.
     tasks: FxHashMap<u32, JoinSet<()>>,
     node_events: mpsc::UnboundedSender<NodeEvent>,
@@ -102,6 +104,7 @@ impl EngineState {
             shared: SharedState::default(),
             profiler: Profiler::default(),
             node_host: None,
+            hosted_functions: HostedFunctions::default(),
             tasks: FxHashMap::default(),
             node_events,
             scripts: None,

@@ -90,6 +90,7 @@ pub(in crate::config) struct NodeHost {
     pub(in crate::config) node: Entry,
     pub(in crate::config) memory: Entry,
     pub(in crate::config) start_timeout: Entry,
+    pub(in crate::config) functions: Entry,
     pub(in crate::config) install: Option<Install>,
 }
 

@@ -5,6 +5,7 @@ mod crossing;
 pub mod dashboards;
 mod deployments;
 mod failures;
+mod functions;
 pub mod http;
 mod installs;
 mod left_out;

@@ -24,10 +24,17 @@ impl Thread {
     ) -> Option<Closing> {
         let host = self.state.node_host.clone()?;
         host.hold_events();
+        match change {
+            Change::Apply { plan, flows, .. } => {
+                self.find_hosted_functions(flows, plan.everything);
+            }
+            Change::Run(RunState::Start) => self.find_hosted_functions(&self.flows.clone(), true),
+            Change::Run(_) | Change::Close | Change::Halt(_) => {}
+        }
         for (slot, _) in stops {
             // Before new nodes of the host set values in the same contexts.
             let info = self.state.infos.get(*slot as usize).cloned().flatten();
-            if let Some(info) = info.filter(|info| is_foreign(&info.kind)) {
+            if let Some(info) = info.filter(|info| self.state.is_foreign(info)) {
                 self.state.contexts.borrow_mut().forget_node(&info);
             }
         }
@@ -129,7 +136,7 @@ impl Thread {
     pub(super) fn watch_foreign_nodes(&mut self, host: &NodeHost) {
         let slots = self.slots.iter().flatten();
         let watched: FxHashSet<SmolStr> = slots
-            .filter(|slot| slot.watched && is_foreign(&slot.info.kind))
+            .filter(|slot| slot.watched && self.state.is_foreign(&slot.info))
             .map(|slot| slot.info.id.clone())
             .collect();
         host.watch(watched);
@@ -159,7 +166,9 @@ impl Thread {
 
     fn select(&self, host: &NodeHost, flows: &FlowSet, credentials: &Credentials) -> HostFlows {
         let hidden = &self.state.config.hide_env;
-        let mut selected = flow_set::select(flows, credentials, &host.epochs(), hidden);
+        let epochs = &host.epochs();
+        let functions = &self.state.hosted_functions;
+        let mut selected = flow_set::select(flows, credentials, (epochs, functions), hidden);
         let is_missing = |kind: &str| is_foreign(kind) && !host.has(kind);
         if flows.nodes().iter().any(|node| is_missing(&node.kind)) {
             flow_set::leave_out(&mut selected, &is_missing);

@@ -1,6 +1,7 @@
 //! The part of the flow set that the node host runs: the foreign nodes, and what they are in. Native nodes are left out;
 //! inside subflow definitions disabled stand-ins keep their wires.
 
+use crate::hosted_functions::HostedFunctions;
 use crate::node_host::HostFlows;
 use crate::nodes;
 use flows::{Credentials, FlowSet, HiddenVariables, Node};
@@ -24,22 +25,23 @@ pub(crate) fn is_foreign(kind: &str) -> bool {
 }
 
 /// Selects what the host runs. `epochs`: how often the engine's plans have restarted an element; the host restarts what
-/// has another one.
+/// has another one. `functions`: the function nodes among it.
 pub(super) fn select(
     flows: &FlowSet,
     credentials: &Credentials,
-    epochs: &FxHashMap<SmolStr, u32>,
+    (epochs, functions): (&FxHashMap<SmolStr, u32>, &HostedFunctions),
     hidden: &HiddenVariables,
 ) -> HostFlows {
-    if !flows.nodes().iter().any(|node| is_foreign(&node.kind)) {
+    let runs_there = |node: &Node| is_foreign(&node.kind) || functions.ids.contains(&node.id);
+    if !flows.nodes().iter().any(|node| runs_there(node)) {
         return HostFlows {
             flows: "[]".to_owned(),
             ..HostFlows::default()
         };
     }
-    let definitions = definitions(flows);
+    let definitions = definitions(flows, &runs_there);
     let has_foreign = |node: &Node| {
-        is_foreign(&node.kind) || node.instance_of().is_some_and(|d| definitions.contains(d))
+        runs_there(node) || node.instance_of().is_some_and(|d| definitions.contains(d))
     };
     let containers: FxHashSet<&str> = flows
         .nodes()
@@ -124,14 +126,13 @@ pub(super) fn leave_out(host: &mut HostFlows, is_missing: &dyn Fn(&str) -> bool)
 }
 
 /// The subflow definitions that have foreign nodes, also in instances of others.
-fn definitions(flows: &FlowSet) -> FxHashSet<&str> {
+fn definitions<'f>(flows: &'f FlowSet, runs_there: &dyn Fn(&Node) -> bool) -> FxHashSet<&'f str> {
     let mut found = FxHashSet::default();
     loop {
         let before = found.len();
         for node in flows.nodes() {
             let is_inside = flows.subflow(&node.z).is_some();
-            let has =
-                is_foreign(&node.kind) || node.instance_of().is_some_and(|d| found.contains(d));
+            let has = runs_there(node) || node.instance_of().is_some_and(|d| found.contains(d));
             if is_inside && has {
                 found.insert(node.z.as_str());
             }
@@ -180,6 +181,9 @@ fn environment(host: &HostFlows, hidden: &HiddenVariables) -> BTreeMap<String, S
             format!("{{{name}}}"),
             format!("({name})"),
             format!("\"{name}\""),
+            // In the code of a function.
+            format!("'{name}'"),
+            format!("\\\"{name}\\\""),
         ];
         ways.iter().any(|way| host.flows.contains(way))
     };
@@ -200,7 +204,7 @@ mod tests {
         let host = select(
             &set,
             &Credentials::default(),
-            &epochs,
+            (&epochs, &HostedFunctions::default()),
             &HiddenVariables::default(),
         );
         serde_json::from_str(&host.flows).unwrap()

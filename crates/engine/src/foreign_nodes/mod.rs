@@ -2,10 +2,21 @@
 //! stands for it (`nodes/common/foreign.rs`).
 //!
 //! - `flow_set` selects the part of the flow set that the host runs, `deployment` brings it there.
+//! - `functions` finds the function nodes that run there.
 //! - `reports` hands what the host reports to the engine's nodes.
 
 mod deployment;
 mod flow_set;
+mod functions;
 mod reports;
 
-pub(crate) use flow_set::is_foreign;
+use crate::node_info::NodeInfo;
+use crate::state::EngineState;
+use flow_set::is_foreign;
+
+impl EngineState {
+    /// Whether a node runs in the node host, if there is one.
+    pub(crate) fn is_foreign(&self, node: &NodeInfo) -> bool {
+        is_foreign(&node.kind) || self.hosted_functions.ids.contains(&node.alias)
+    }
+}

@@ -1,7 +1,6 @@
 //! Hands what the node host reports to the engine's nodes: its messages to those that they were sent to, errors, status and
 //! completed messages to the catch, status and complete nodes.
 
-use super::flow_set::is_foreign;
 use crate::event_loop::Thread;
 use crate::log_level::Level;
 use crate::node_host::{Event, NodeHost, Report, What};
@@ -40,8 +39,8 @@ impl Thread {
     /// Shows a status on the foreign nodes of some types.
     pub(super) fn show_on_foreign_nodes(&mut self, status: &Value, of: impl Fn(&str) -> bool) {
         let infos = self.state.infos.iter().flatten();
-        let is_meant = |kind: &str| is_foreign(kind) && of(kind);
-        let foreign: Vec<_> = infos.filter(|i| is_meant(&i.kind)).cloned().collect();
+        let is_meant = |info: &NodeInfo| self.state.is_foreign(info) && of(&info.kind);
+        let foreign: Vec<_> = infos.filter(|info| is_meant(info)).cloned().collect();
         for info in foreign {
             self.state.status(&info, status);
         }

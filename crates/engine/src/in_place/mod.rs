@@ -122,6 +122,7 @@ impl Thread {
             self.construct(running, *slot);
         }
         self.state.listeners = listeners;
+        self.group_foreign();
         self.state.publish_endpoints();
         self.announce(report::runtime_state("start", true));
         self.count_running();

@@ -310,6 +310,11 @@ impl<E> Host<'_, E> {
         self.state.node_host.clone()
     }
 
+    /// Whether the node runs in the node host.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.state.is_foreign(self.info)
+    }
+
     /// Which flows are full.
     pub(crate) fn pressure(&self) -> Rc<Pressure> {
         Rc::clone(&self.state.pressure)

@@ -147,6 +147,9 @@ pub fn knows(kind: &str) -> bool {
 /// Builds a node of a known type.
 pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let kind = build.info.kind.as_str();
+    if host.is_foreign() {
+        return common::foreign::build(host);
+    }
     let mut all = PALETTE.iter().flat_map(|(_, types)| types.iter());
     match all.find(|(known, _)| *known == kind) {
         Some((_, constructor)) => constructor(build, host),

@@ -41,6 +41,7 @@ mod v8_messages;
 pub use crate::node_context::NodeContext;
 pub use effect::Effect;
 pub use modules::Import;
+pub(crate) use modules::is_builtin_of_node;
 pub use sandbox::{Code, Sandbox};
 
 use crate::settings::Settings;

@@ -48,6 +48,11 @@ pub(super) fn source(asked: &str) -> Result<Option<&'static str>, Refusal> {
     Ok(Some(source))
 }
 
+/// Whether Node.js has a built-in module of this name without `node:` before it.
+pub(crate) fn is_builtin_of_node(name: &str) -> bool {
+    name != "sqlite" && !matches!(source(name), Ok(None))
+}
+
 /// Modules of Node.js for files, the network, processes and threads.
 fn reaches_out(name: &str) -> bool {
     matches!(

@@ -22,6 +22,8 @@ mod refusal;
 mod signing;
 mod zlib;
 
+pub(crate) use builtin::is_builtin_of_node;
+
 use super::failure::{self, throw};
 use super::{Scripts, url};
 use installed::Installed;
