@@ -219,8 +219,8 @@ impl Editor {
             all.push('\n');
             set.write(&self.nodes, language, &mut all)?;
         }
-        let packages = self.packages();
-        packages.write((language, packaged), &mut all, |_, _| true);
+        let installed = self.packages();
+        installed.write((language, packaged), &mut all, |_, _| true);
         Ok(all)
     }
 
@@ -234,8 +234,8 @@ impl Editor {
         if module != CORE {
             let mut html = String::new();
             let wanted = |of: &str, set: &PackageSet| of == module && set.name == name;
-            let packages = self.packages();
-            packages.write((language, packaged), &mut html, wanted);
+            let installed = self.packages();
+            installed.write((language, packaged), &mut html, wanted);
             return Ok(Some(html).filter(|html| !html.is_empty()));
         }
         let Some(set) = self.sets.iter().find(|set| set.name == name) else {

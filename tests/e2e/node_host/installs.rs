@@ -8,10 +8,10 @@ use crate::harness::{hash, until};
 use serde_json::{Value as Json, json};
 use std::fs;
 
-const FIRST: &str = "node-red-contrib-first";
+pub const FIRST: &str = "node-red-contrib-first";
 
 /// A gateway whose users may install these packages from a registry.
-async fn installing(registry: &Registry, allow: &str, lines: &str) -> Hosted {
+pub async fn installing(registry: &Registry, allow: &str, lines: &str) -> Hosted {
     let lines = format!(
         "[engine.node_host.install]\nallow = {allow}\nregistry = \"{}\"\n{lines}\n",
         registry.address
@@ -20,7 +20,7 @@ async fn installing(registry: &Registry, allow: &str, lines: &str) -> Hosted {
 }
 
 impl Hosted {
-    async fn install(&self, body: &Json) -> Answer {
+    pub async fn install(&self, body: &Json) -> Answer {
         self.post("/nodes")
             .token(&self.token)
             .json(body)
@@ -28,11 +28,11 @@ impl Hosted {
             .await
     }
 
-    async fn install_one(&self, name: &str) -> Answer {
+    pub async fn install_one(&self, name: &str) -> Answer {
         self.install(&json!({ "module": name })).await
     }
 
-    async fn uninstall(&self, name: &str) -> Answer {
+    pub async fn uninstall(&self, name: &str) -> Answer {
         let path = format!("/nodes/{name}");
         self.request("DELETE", &path)
             .token(&self.token)
@@ -40,18 +40,18 @@ impl Hosted {
             .await
     }
 
-    async fn switch(&self, path: &str, enabled: bool) -> Answer {
+    pub async fn switch(&self, path: &str, enabled: bool) -> Answer {
         let request = self.request("PUT", path).token(&self.token);
         request.json(&json!({ "enabled": enabled })).send().await
     }
 
-    async fn nodes(&self, path: &str) -> Answer {
+    pub async fn nodes(&self, path: &str) -> Answer {
         let request = self.get(path).token(&self.token);
         request.header("Accept", "application/json").send().await
     }
 
     /// The records of an event, once there are that many.
-    async fn audited(&self, event: &str, count: usize) -> Vec<Json> {
+    pub async fn audited(&self, event: &str, count: usize) -> Vec<Json> {
         until(event, async || self.recorded(event).len() >= count).await;
         let records = self.recorded(event);
         assert_eq!(records.len(), count, "{records:?}");
@@ -68,7 +68,7 @@ impl Hosted {
     }
 
     /// Everything that npm changes, with its content.
-    fn files(&self) -> Vec<(String, Vec<u8>)> {
+    pub fn files(&self) -> Vec<(String, Vec<u8>)> {
         let mut files = Vec::new();
         let mut left = vec![self.user_directory()];
         while let Some(directory) = left.pop() {

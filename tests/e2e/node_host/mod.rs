@@ -11,6 +11,7 @@ mod installs;
 mod left_out;
 mod packaged_subflows;
 mod packages;
+mod palette_manager;
 mod pressure;
 mod registry;
 mod shared_config;
@@ -28,6 +29,7 @@ use tempfile::TempDir;
 pub struct Hosted {
     pub process: Process,
     pub token: String,
+    lines: String,
     // Removed after the process has ended.
     directory: TempDir,
 }
@@ -80,8 +82,17 @@ impl Hosted {
         Self {
             process,
             token,
+            lines,
             directory,
         }
+    }
+
+    /// Kills the gateway, so that it ends whatever it does, and starts it again.
+    pub async fn kill_and_start(&mut self) {
+        self.process.signal("KILL");
+        self.process.rest_of_log();
+        self.process = Process::start(&self.lines, self.directory.path());
+        self.token = self.process.sign_in("admin").await;
     }
 
     /// The user directory.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 /// A registry.
 pub struct Registry {
@@ -24,6 +25,15 @@ struct Shared {
     /// The connections that never got a response, and those of them that the client has closed.
     stuck: Mutex<(usize, usize)>,
     archives: Option<TempDir>,
+    held: watch::Sender<Held>,
+}
+
+/// Requests that wait.
+#[derive(Clone, Default)]
+struct Held {
+    /// The part of their paths; none waits without.
+    part: Option<&'static str>,
+    count: usize,
 }
 
 #[derive(Clone)]
@@ -137,6 +147,21 @@ impl Registry {
         self.shared.requests.lock().unwrap().clone()
     }
 
+    /// From now on requests for paths with this part wait until they are released.
+    pub fn hold(&self, part: &'static str) {
+        self.shared.held.send_modify(|held| held.part = Some(part));
+    }
+
+    /// How many requests have waited.
+    pub fn held(&self) -> usize {
+        self.shared.held.borrow().count
+    }
+
+    /// None waits any more.
+    pub fn release(&self) {
+        self.shared.held.send_modify(|held| held.part = None);
+    }
+
     /// The connections that never got a response, and those of them that the client has closed.
     pub fn stuck(&self) -> (usize, usize) {
         *self.shared.stuck.lock().unwrap()
@@ -180,6 +205,7 @@ async fn serve(shared: Arc<Shared>, mut stream: TcpStream) {
         shared.stuck.lock().unwrap().1 += 1;
         return;
     }
+    wait_if_held(&shared, &path).await;
     let (status, body) = response(&shared, &path);
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Length: {}\r\nAccess-Control-Allow-Origin: *\r\n\
@@ -187,6 +213,16 @@ async fn serve(shared: Arc<Shared>, mut stream: TcpStream) {
         body.len()
     );
     let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;
+}
+
+async fn wait_if_held(shared: &Shared, path: &str) {
+    let mut changed = shared.held.subscribe();
+    let waits = |held: &Held| held.part.is_some_and(|part| path.contains(part));
+    if waits(&shared.held.borrow()) {
+        shared.held.send_modify(|held| held.count += 1);
+        // The registry lasts as long as its requests.
+        let _ = changed.wait_for(|held| !waits(held)).await;
+    }
 }
 
 fn response(shared: &Shared, path: &str) -> (&'static str, Vec<u8>) {
