@@ -1,6 +1,7 @@
 //! What npm packages serve over HTTP: endpoints, `WebSockets`, and routes that they add to the admin API.
 
 use super::dashboards::host_of;
+use super::packages::{node_red_5, with_node_red_5};
 use super::{Hosted, chain, function};
 use crate::harness::{public, until};
 use crate::tunnel::open;
@@ -46,6 +47,10 @@ async fn with(lines: &str) -> Hosted {
     hosted
 }
 
+/// Files of the package that need no sign-in.
+const STATIC: &str =
+    "[[admin_route]]\npath = \"/web-admin/static\"\nprefix = true\npublic = true\n";
+
 impl Hosted {
     /// Waits until the host takes requests.
     async fn until_serving(&self) {
@@ -60,6 +65,10 @@ impl Hosted {
 #[tokio::test]
 async fn endpoints_of_packages_are_closed_until_a_route_opens_them() {
     let hosted = with(&public(&["/web/who", "/native"])).await;
+    closed_until_a_route_opens_them(&hosted).await;
+}
+
+async fn closed_until_a_route_opens_them(hosted: &Hosted) {
     let reader = hosted.sign_in("reader").await;
     let deployer = hosted.sign_in("deployer").await;
     let seen = hosted.get("/web/who").send().await.json();
@@ -151,9 +160,12 @@ async fn what_no_package_answers_has_the_gateways_own_answer() {
 
 #[tokio::test]
 async fn an_admin_route_of_a_package_needs_a_caller_whatever_the_package_thinks() {
-    let lines = public(&["/web-admin/plain", "/web-tool"])
-        + "[[admin_route]]\npath = \"/web-admin/static\"\nprefix = true\npublic = true\n";
+    let lines = public(&["/web-admin/plain", "/web-tool"]) + STATIC;
     let hosted = with(&lines).await;
+    admin_routes_need_a_caller(&hosted).await;
+}
+
+async fn admin_routes_need_a_caller(hosted: &Hosted) {
     let reader = hosted.sign_in("reader").await;
     let deployer = hosted.sign_in("deployer").await;
     for (method, path, nobody, reads, deploys, admin) in [
@@ -206,11 +218,15 @@ async fn an_admin_route_of_a_package_needs_a_caller_whatever_the_package_thinks(
 #[tokio::test]
 async fn websockets_of_packages_need_a_permission_and_close_with_the_session() {
     let hosted = with("").await;
-    let refused = open(&hosted, "/web/socket", &[]).await;
+    websockets_need_a_permission(&hosted).await;
+}
+
+async fn websockets_need_a_permission(hosted: &Hosted) {
+    let refused = open(hosted, "/web/socket", &[]).await;
     assert!(matches!(refused, Err(Error::Http(refusal)) if refusal.status() == 401));
     let token = hosted.sign_in("admin").await;
     let bearer = format!("Bearer {token}");
-    let opened = open(&hosted, "/web/socket", &[("Authorization", &bearer)]).await;
+    let opened = open(hosted, "/web/socket", &[("Authorization", &bearer)]).await;
     let mut socket = opened.unwrap();
     let first = socket.next().await.unwrap().unwrap();
     let seen: Json = serde_json::from_str(first.to_text().unwrap()).unwrap();
@@ -222,7 +238,7 @@ async fn websockets_of_packages_need_a_permission_and_close_with_the_session() {
         socket.next().await.unwrap().unwrap(),
         Message::text("HELLO")
     );
-    let missing = open(&hosted, "/web/nothing", &[("Authorization", &bearer)]).await;
+    let missing = open(hosted, "/web/nothing", &[("Authorization", &bearer)]).await;
     assert!(matches!(missing, Err(Error::Http(refusal)) if refusal.status() == 404));
     let form = [("token", token.as_str())];
     hosted
@@ -233,6 +249,21 @@ async fn websockets_of_packages_need_a_permission_and_close_with_the_session() {
         .await;
     let ended = socket.next().await;
     assert!(!matches!(ended, Some(Ok(Message::Text(_)))), "{ended:?}");
+}
+
+#[tokio::test]
+async fn with_the_runtime_of_node_red_5_packages_serve_the_same() {
+    let paths = ["/web/who", "/native", "/web-admin/plain", "/web-tool"];
+    let lines = node_red_5() + &public(&paths) + STATIC;
+    let hosted = Hosted::prepared(&lines, |user| {
+        with_node_red_5(user);
+        with_web(user);
+    })
+    .await;
+    hosted.until_serving().await;
+    closed_until_a_route_opens_them(&hosted).await;
+    admin_routes_need_a_caller(&hosted).await;
+    websockets_need_a_permission(&hosted).await;
 }
 
 #[tokio::test]

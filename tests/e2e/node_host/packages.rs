@@ -7,7 +7,7 @@ use crate::harness::{program, run_command};
 use serde_json::{Value as Json, json};
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn placed(mut node: Json) -> Json {
     (node["z"], node["x"], node["y"]) = (json!("t"), json!(1), json!(1));
@@ -48,19 +48,27 @@ async fn packages_do_their_work_between_native_nodes() {
     assert_eq!(hosted.show("/do").await, json!([7]));
 }
 
+fn installed() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/node_modules")
+}
+
+/// Configures the Node.js that Node-RED 5 needs, a newer one than many systems have.
+pub fn node_red_5() -> String {
+    let node = ["x64", "arm64"].map(|cpu| installed().join(format!("node-linux-{cpu}/bin/node")));
+    let node = node.iter().find(|node| node.exists()).unwrap();
+    format!("node = {node:?}\n")
+}
+
+/// Puts the runtime of Node-RED 5 into a user directory.
+pub fn with_node_red_5(directory: &Path) {
+    let link = directory.join("node_modules/@node-red");
+    fs::remove_file(&link).unwrap();
+    symlink(installed().join("node-red-5/node_modules/@node-red"), link).unwrap();
+}
+
 #[tokio::test]
 async fn the_runtime_of_node_red_5_works_too() {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/node_modules");
-    // Node-RED 5 needs a newer Node.js than many systems have.
-    let node = ["x64", "arm64"].map(|cpu| tests.join(format!("node-linux-{cpu}/bin/node")));
-    let node = node.iter().find(|node| node.exists()).unwrap();
-    let runtime = tests.join("node-red-5/node_modules/@node-red");
-    let prepare = |directory: &Path| {
-        let link = directory.join("node_modules/@node-red");
-        fs::remove_file(&link).unwrap();
-        symlink(&runtime, link).unwrap();
-    };
-    let hosted = Hosted::prepared(&format!("node = {node:?}\n"), prepare).await;
+    let hosted = Hosted::prepared(&node_red_5(), with_node_red_5).await;
     let nodes = vec![
         function("f", "msg.payload = [new Date(5)]; return msg"),
         trial(
