@@ -50,6 +50,25 @@ fn the_table_of_metrics_has_all_with_their_labels() {
     assert_eq!(documented, series());
 }
 
+#[test]
+fn the_table_of_tested_packages_has_those_that_the_tests_install() {
+    let file = repository().join("tests/node_host/package.json");
+    let file: Json = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    let installed = file["devDependencies"].as_object().unwrap();
+    let installed = installed
+        .iter()
+        .map(|(name, version)| format!("| `{name}` | {} |", version.as_str().unwrap()));
+    let rows = rows("docs/node-host.md", "Tested packages");
+    let documented = rows.iter().map(|row| {
+        let cells: Vec<&str> = row.split(" | ").take(2).collect();
+        format!("{} |", cells.join(" | "))
+    });
+    assert_eq!(
+        documented.collect::<BTreeSet<_>>(),
+        installed.collect::<BTreeSet<_>>()
+    );
+}
+
 /// Labels whose values the operator, the flows or the version decide.
 const OPEN_LABELS: [&str; 3] = ["sink", "upstream", "version"];
 

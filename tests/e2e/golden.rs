@@ -1,8 +1,9 @@
 //! The engine shows what the stock runtime showed: every case of `tests/golden/*.json`, over the admin API and comms.
 
+use crate::client::Client;
 use crate::harness::Gateway;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -79,10 +80,15 @@ async fn check(name: &str) {
     // Node-RED answers with scripts.
     let gateway = Gateway::with("[engine]\njsonp = true\n");
     let token = gateway.sign_in("admin").await;
+    play(&gateway, token, &directory().join(format!("{name}.json"))).await;
+}
+
+/// Plays the cases of a file.
+pub async fn play(gateway: &Client, token: String, cases: &Path) {
     let mut command = Command::new("node");
     command
         .args(["check.mjs", &format!("https://{}/", gateway.address)])
-        .arg(format!("{name}.json"))
+        .arg(cases)
         .args(std::env::var("CASE"))
         .current_dir(directory())
         .env_remove("NODE_OPTIONS")

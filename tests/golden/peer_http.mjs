@@ -10,8 +10,9 @@ import { Peer, bytes, inText, sleep } from './peer.mjs';
 /** Header fields that say nothing about a case. */
 const DULL = ['host', 'user-agent'];
 
-/** Each `path` or `METHOD path` has an answer: `"echo"`, or an object whose keys say what is done. `shows`: header
- *  fields of requests that are seen; `proxy`: it forwards, as a proxy. */
+/** Each `path` or `METHOD path` has an answer: `"echo"`, or an object whose keys say what is done; or a list of such, one a
+ *  request, the last one from then on. `shows`: header fields of
+ *  requests that are seen; `proxy`: it forwards, as a proxy. */
 export class HttpServer extends Peer {
     constructor({ shows, proxy, ...answers }, context) {
         super(context);
@@ -51,7 +52,8 @@ export class HttpServer extends Peer {
             this.show({ method: request.method, url: request.url, headers, body: inText(body) });
         }
         const path = request.url.replace(/^http:\/\/[^/]*/, '').replace(/\?.*/, '');
-        const answer = this.answers[`${request.method} ${path}`] ?? this.answers[path] ?? this.answers['*'];
+        const given = this.answers[`${request.method} ${path}`] ?? this.answers[path] ?? this.answers['*'];
+        const answer = Array.isArray(given) ? (given.length > 1 ? given.shift() : given[0]) : given;
         if (answer === undefined) {
             response.writeHead(404).end('not here');
         } else if (answer === 'echo') {

@@ -158,6 +158,17 @@ impl EngineState {
         }
     }
 
+    /// Sends editors a warning or an error that belongs to no node, as Node-RED's debug node does with all of its log.
+    pub(super) fn show_log_line(&self, level: Level, value: &Value) {
+        if matches!(level, Level::Error | Level::Warn) && self.events.wants_debug() {
+            let (msg, format) = encode(value, self.config.debug_length);
+            let timestamp = self.now.get();
+            self.events.publish(Event::Debug(
+                json!({ "level": level as u8, "msg": msg, "timestamp": timestamp, "format": format }),
+            ));
+        }
+    }
+
     /// A line of the log as the debug sidebar shows it; properties that a node does not have are left out.
     fn logged(&self, info: &NodeInfo, level: Level, value: &Value) -> Json {
         let (msg, format) = encode(value, self.config.debug_length);

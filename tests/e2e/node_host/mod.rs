@@ -10,6 +10,7 @@ pub mod http;
 mod installs;
 mod left_out;
 mod packaged_subflows;
+mod package_cases;
 mod packages;
 mod palette_manager;
 mod pressure;

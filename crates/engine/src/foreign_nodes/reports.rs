@@ -49,6 +49,9 @@ impl Thread {
     fn node_host_report(&mut self, report: Report) {
         let Report { node, what, .. } = report;
         let Some(info) = self.state.info_of(&node) else {
+            if let (true, What::Log(level, value)) = (node.is_empty(), &what) {
+                self.state.show_log_line(*level, value);
+            }
             return unattributed(&node, what);
         };
         match what {
