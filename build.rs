@@ -4,9 +4,9 @@
 #[path = "src/console/build.rs"]
 mod console;
 
+use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::{env, io};
+use std::process::{Command, ExitCode};
 
 /// The features that `flowgate --version` names.
 const FEATURES: [&str; 2] = ["engine", "console"];
@@ -14,12 +14,15 @@ const FEATURES: [&str; 2] = ["engine", "console"];
 /// Hexadecimal digits of a commit. As GitHub shows them, and five more, so that they stay unambiguous for long.
 const DIGITS: usize = 12;
 
-fn main() -> io::Result<()> {
+fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build.rs");
-    #[cfg(feature = "console")]
-    console::compress()?;
     println!("cargo::rustc-env=FLOWGATE_VERSION={}", version());
-    Ok(())
+    #[cfg(feature = "console")]
+    if let Err(error) = console::compress() {
+        eprintln!("the files of the console: {error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
 /// `0.1.0 (3f9a1c02d7be, engine, console)`: the version, the commit if it is known, the features.

@@ -365,3 +365,62 @@ fn check_flows_merges_what_a_user_of_some_flows_does_not_see() {
     ];
     assert_eq!(flowgate(directory.path(), &both).status.code(), Some(2));
 }
+
+/// What the build script makes of a package in this directory, with optimisation.
+fn built_version(script: &Path, package: &Path) -> String {
+    let run = Command::new(script)
+        .env("CARGO_MANIFEST_DIR", package)
+        .env("CARGO_PKG_VERSION", "1.2.3")
+        .env("PROFILE", "release")
+        .env("CARGO_FEATURE_ENGINE", "1")
+        .env_remove("CARGO_FEATURE_CONSOLE")
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let lines = text(&run.stdout).lines();
+    let mut versions =
+        lines.filter_map(|line| line.strip_prefix("cargo::rustc-env=FLOWGATE_VERSION="));
+    versions.next().unwrap().to_owned()
+}
+
+#[test]
+fn an_optimised_build_names_the_commit_of_its_own_repository_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("build-script");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/build.rs");
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut compile = Command::new(compiler);
+    compile
+        .args(["--edition", "2024", source, "-o"])
+        .arg(&script);
+    assert!(compile.status().unwrap().success());
+
+    let (repository, archive) = ("repository", "repository/archive");
+    let [repository, archive] = [repository, archive].map(|name| directory.path().join(name));
+    std::fs::create_dir_all(&archive).unwrap();
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@example.org"]);
+        let run = git
+            .current_dir(&repository)
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{}", text(&run.stderr));
+        text(&run.stdout).trim().to_owned()
+    };
+    git(&["init", "--quiet"]);
+    std::fs::write(repository.join("a"), "1").unwrap();
+    git(&["add", "a"]);
+    git(&["commit", "--quiet", "--message", "one"]);
+    git(&["tag", "v1"]);
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]);
+    assert_eq!(
+        built_version(&script, &repository),
+        format!("1.2.3 ({commit}, engine)")
+    );
+    std::fs::write(repository.join("a"), "2").unwrap();
+    let changed = built_version(&script, &repository);
+    assert_eq!(changed, format!("1.2.3 ({commit}-dirty, engine)"));
+    assert_eq!(built_version(&script, &archive), "1.2.3 (engine)");
+}

@@ -338,7 +338,11 @@ fn run(file: Option<&Path>, safe: bool, apart: bool) -> ExitCode {
         host.launcher = Some(OWN_PROGRAM.into());
     }
     log::start(&config.log);
-    tracing::info!(config = name(&config), version = VERSION, "starting");
+    tracing::info!(
+        config = name(&config),
+        version = env!("CARGO_PKG_VERSION"),
+        "starting"
+    );
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }

@@ -135,7 +135,7 @@ pub struct Config {
     /// The audit log.
     pub audit: Audit,
     /// The collector of traces; `None`: nothing is traced.
-    pub traces: Option<Traces>,
+    pub traces: Option<Box<Traces>>,
     /// `[[route]]`: permissions of endpoints made by flows.
     pub routes: Vec<Route>,
     /// `[[admin_route]]`: permissions of what node packages add to an upstream's admin API.

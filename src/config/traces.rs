@@ -59,7 +59,7 @@ impl Ratio {
 pub(super) fn traces(
     raw: raw::Traces,
     source: &Source<'_>,
-) -> Result<Option<Traces>, SpannedError> {
+) -> Result<Option<Box<Traces>>, SpannedError> {
     let ratio = ratio(raw.ratio)?;
     let max_per_second = number(raw.max_per_second, 100, 1..=100_000)?;
     let users = flag(raw.users, false)?;
@@ -83,7 +83,7 @@ pub(super) fn traces(
         let sentence = "this collector is another machine, and its url has no TLS: spans and the token would pass readable; use TLS, or set plain = true";
         return Err(SpannedError::rule(url.span(), sentence));
     }
-    Ok(Some(Traces {
+    Ok(Some(Box::new(Traces {
         secure: address.secure,
         host: address.host,
         port: address.port,
@@ -96,7 +96,7 @@ pub(super) fn traces(
         users,
         interval,
         timeout,
-    }))
+    })))
 }
 
 fn ratio(entry: raw::Entry) -> Result<Ratio, SpannedError> {
@@ -118,7 +118,7 @@ mod tests {
     use crate::config::{Config, Traces};
     use std::path::Path;
 
-    fn parse(lines: &str) -> Result<Option<Traces>, String> {
+    fn parse(lines: &str) -> Result<Option<Box<Traces>>, String> {
         let text = format!("[traces]\n{lines}\n");
         let config = Config::parse(&text, "gateway.toml", Path::new(""));
         config

@@ -363,7 +363,7 @@ fn open_palette(config: &mut Config) -> Result<PaletteAndEditor, Error> {
 /// `None`: nothing is traced.
 fn tracer(config: &Config, metrics: &Metrics) -> Result<Option<Tracer>, Error> {
     let open = |config| Tracer::open(config, metrics, audit::machine_name());
-    let tracer = config.traces.as_ref().map(open).transpose();
+    let tracer = config.traces.as_deref().map(open).transpose();
     tracer.map_err(Error::Traces)
 }
 

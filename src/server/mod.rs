@@ -142,7 +142,7 @@ pub fn check(config: &Config) -> Result<(), Error> {
     gateway::IdentitySigner::open(&config.identity).map_err(gateway::Error::from)?;
     gateway::check_signing_key(config).map_err(gateway::Error::from)?;
     sinks::check(&config.audit.sinks).map_err(gateway::Error::from)?;
-    traces::check(config.traces.as_ref()).map_err(gateway::Error::Traces)?;
+    traces::check(config.traces.as_deref()).map_err(gateway::Error::Traces)?;
     Ok(tls::check(&config.tls)?)
 }
 

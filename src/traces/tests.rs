@@ -3,7 +3,7 @@ use crate::config::Config;
 use crate::upstream::{TRACEPARENT, TRACESTATE};
 use std::path::Path;
 
-fn config(lines: &str) -> config::Traces {
+fn config(lines: &str) -> Box<config::Traces> {
     let text = format!("[traces]\nurl = \"http://127.0.0.1:9\"\n{lines}\n");
     let config = Config::parse(&text, "gateway.toml", Path::new("")).unwrap();
     config.traces.unwrap()

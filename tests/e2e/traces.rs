@@ -1,6 +1,7 @@
 //! Traces: a request, its call of an upstream and its deployment are spans of one trace, at a collector that nothing waits
 //! for, and clients cannot have themselves recorded.
 
+use crate::engine_process::Separated;
 use crate::harness::{Gateway, flow_set, page, public, until};
 use crate::mock_upstream::{Action, MockUpstream, ok, status};
 use crate::tunnel::open_as;
@@ -383,4 +384,38 @@ async fn a_collector_that_is_away_for_a_moment_gets_the_spans() {
     let received = collector.received();
     assert_eq!(received.len(), 2);
     assert_eq!(received[0].bytes, received[1].bytes);
+}
+
+#[tokio::test]
+async fn an_engine_apart_goes_on_with_the_trace_of_its_gateway() {
+    let collector = collector().await;
+    let engine = traced(&collector, "ratio = 0.0");
+    let mut separated = Separated::with(&(traced(&collector, "") + &public(&["/a"])), &engine);
+    let token = separated.sign_in("admin").await;
+    separated
+        .deploy(&token, &flow_set(&[page("a", "/a", "hi")]))
+        .await;
+    assert_eq!(separated.get("/a").send().await.text(), "hi");
+    let ended = separated.engine.take().unwrap().terminate();
+    assert_eq!(ended.code(), Some(0));
+    drop(separated.gateway.stop().await);
+
+    let spans = spans(&collector);
+    let endpoint = |span: &&Json| span["name"] == "GET endpoint";
+    let requests: Vec<&Json> = spans.iter().filter(endpoint).collect();
+    let [one, other] = requests[..] else {
+        panic!("{spans:#?}");
+    };
+    assert_eq!(one["traceId"], other["traceId"]);
+    let call = only(&spans, "GET", "200");
+    let [at_gateway, at_engine] = match one.get("parentSpanId") {
+        None => [one, other],
+        Some(_) => [other, one],
+    };
+    assert_eq!(call["parentSpanId"], at_gateway["spanId"]);
+    assert_eq!(at_engine["parentSpanId"], call["spanId"]);
+    assert!(
+        spans.iter().any(|span| span["name"] == "store"),
+        "the engine's phases are there"
+    );
 }

@@ -1,7 +1,9 @@
-//! Evaluates a settings.js in a QuickJS that has nothing of the machine: no file, no variable, no module, no network; and little
-//! time and memory. `prelude.js` has the stand-ins, which leave marks where settings depend on the machine.
+//! Evaluates a settings.js in a `QuickJS` that has nothing of the machine: no file, no variable, no module, no network; and
+//! little time and memory. `prelude.js` has the stand-ins, which leave marks where settings depend on the machine.
 
-use rquickjs::{CatchResultExt, Context, Ctx, Function, IntoJs, Object, Runtime, Value as JsValue};
+use rquickjs::{
+    CatchResultExt, CaughtError, Context, Ctx, Function, IntoJs, Object, Runtime, Value as JsValue,
+};
 use serde_json::{Map, Value as Json};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,7 +14,7 @@ const PRELUDE: &str = include_str!("prelude.js");
 pub(super) const MAX_SOURCE: u64 = 1 << 20;
 /// Bytes of memory of the evaluation. Our choice: what settings take is far below.
 const MEMORY: usize = 64 << 20;
-/// Bytes of its stack: QuickJS's default.
+/// Bytes of its stack: the default of `QuickJS`.
 const STACK: usize = 256 << 10;
 /// The time of an evaluation. Our choice: settings take milliseconds.
 const TIME: Duration = Duration::from_secs(5);
@@ -63,7 +65,13 @@ pub(super) fn evaluate(
             let environment = variables(&ctx, environment)?;
             prelude.call::<_, String>((source, &*directory, environment))
         };
-        run().catch(&ctx).map_err(|error| error.to_string())
+        run().catch(&ctx).map_err(|error| match error {
+            // QuickJS has no memory for an error.
+            CaughtError::Value(value) if value.is_null() => {
+                format!("it takes more than {} MiB of memory", MEMORY >> 20)
+            }
+            error => error.to_string(),
+        })
     });
     let text = text.map_err(|error| {
         if Instant::now() > deadline {

@@ -69,7 +69,7 @@ pub(super) fn toml_text(text: &str) -> Option<String> {
             return None;
         }
         out.push_str(&literal(before)?);
-        out.push_str(&format!("${{{name}}}"));
+        out.extend(["${", name, "}"]);
         rest = after;
     }
     out.push_str(&literal(rest)?);

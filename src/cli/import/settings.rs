@@ -90,6 +90,15 @@ fn roots(settings: &Map<String, Json>, made: &mut Imported) -> (String, String) 
     (root("httpAdminRoot"), root("httpNodeRoot"))
 }
 
+/// How Node-RED is reached.
+enum Transport {
+    Plain,
+    /// Over TLS, with a certificate that the file does not name.
+    Tls,
+    /// Over TLS, with the certificate in this file.
+    TlsBy(String),
+}
+
 impl Imported {
     fn notice(&mut self, sentence: String) {
         self.notices.push(sentence);
@@ -188,15 +197,18 @@ impl Imported {
 
     /// Where Node-RED listens, with its certificate for flowgate's own clients.
     fn upstream(&mut self, settings: &Map<String, Json>, admin: &str) {
-        let authority = self.certificate(settings.get("https"));
+        let transport = self.certificate(settings.get("https"));
         self.line("[upstream]");
-        let scheme = if authority.is_some() { "https" } else { "http" };
+        let scheme = match transport {
+            Transport::Plain => "http",
+            Transport::Tls | Transport::TlsBy(_) => "https",
+        };
         let (host, port) = (
             self.host(settings.get("uiHost")),
             self.port(settings.get("uiPort")),
         );
         let _ = self.text("uiHost", ("url", &format!("{scheme}://{host}:{port}")));
-        if let Some(Some(authority)) = authority {
+        if let Transport::TlsBy(authority) = transport {
             let _ = self.text("https.cert", ("ca_file", &authority));
             self.notice("Node-RED has TLS itself: flowgate verifies its certificate by ca_file; set [upstream] server_name to a name in it, or remove https from Node-RED, which needs none on this machine".to_owned());
         }
@@ -231,19 +243,22 @@ impl Imported {
         }
     }
 
-    /// The certificate for clients; `None`: Node-RED has no TLS. Answers the file with it, if it is one.
-    fn certificate(&mut self, https: Option<&Json>) -> Option<Option<String>> {
-        let https = https.filter(|https| !matches!(https, Json::Null | Json::Bool(false)))?;
+    /// The certificate for clients. Answers how Node-RED is reached.
+    fn certificate(&mut self, https: Option<&Json>) -> Transport {
+        let Some(https) = https.filter(|https| !matches!(https, Json::Null | Json::Bool(false)))
+        else {
+            return Transport::Plain;
+        };
         let path = |name: &str| https[name].as_str().and_then(file).map(str::to_owned);
         let (Some(cert), Some(key)) = (path("cert"), path("key")) else {
             self.notice("https is not carried over: it names no files; name them in [[tls.certificate]], and flowgate makes a self-signed certificate until then".to_owned());
-            return Some(None);
+            return Transport::Tls;
         };
         self.line("[[tls.certificate]]");
         let _ = self.text("https.cert", ("cert", &cert));
         let _ = self.text("https.key", ("key", &key));
         self.line("");
-        Some(Some(cert))
+        Transport::TlsBy(cert)
     }
 
     /// Endpoints of flows: those behind httpNodeAuth stay so, and others need a sign-in.

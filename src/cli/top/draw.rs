@@ -128,8 +128,12 @@ mod tests {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, app)).unwrap();
         let buffer = terminal.backend().buffer();
-        let cells: Vec<&str> = buffer.content().iter().map(|cell| cell.symbol()).collect();
-        let lines = cells.chunks(usize::from(width)).map(|line| line.concat());
+        let cells: Vec<&str> = buffer
+            .content()
+            .iter()
+            .map(ratatui::buffer::Cell::symbol)
+            .collect();
+        let lines = cells.chunks(usize::from(width)).map(<[&str]>::concat);
         lines.map(|line| line.trim_end().to_owned()).collect()
     }
 
