@@ -27,7 +27,7 @@ pub use quotas::Shares;
 pub use rate_limits::{Client, Counted, LimitState, RateLimits};
 pub use settings::{ConfigCheck, is_reloaded};
 
-use crate::audit::{self, Actor, Audit, Event, KeyError, SigningKey};
+use crate::audit::{Actor, Audit, Event, KeyError, SigningKey};
 use crate::auth::{self, Auth, AuthMethod, Caller, Permissions};
 use crate::comms::{Comms, Topics};
 use crate::config::{self, Config, WrittenSetting};
@@ -185,7 +185,7 @@ impl Gateway {
         let store = Store::open(&config.storage)?;
         let audit = open_audit(&config, &metrics, now).await?;
         sinks::start(&config.audit.sinks, &audit, &metrics, clock)?;
-        let tracer = tracer(&config, &metrics)?;
+        let tracer = Tracer::start(config.traces.as_deref(), &metrics).map_err(Error::Traces)?;
         let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
         let runtimes = backend::runtimes(&config, &metrics)?;
         let topics = open_topics(&runtimes, config.comms.backlog);
@@ -358,13 +358,6 @@ fn open_palette(config: &mut Config) -> Result<PaletteAndEditor, Error> {
     let palette = Palette::open(host, installed).map_err(Error::Palette)?;
     host.disabled = palette.disabled().into_iter().collect();
     Ok((Some(Arc::new(palette)), editor))
-}
-
-/// `None`: nothing is traced.
-fn tracer(config: &Config, metrics: &Metrics) -> Result<Option<Tracer>, Error> {
-    let open = |config| Tracer::open(config, metrics, audit::machine_name());
-    let tracer = config.traces.as_deref().map(open).transpose();
-    tracer.map_err(Error::Traces)
 }
 
 /// The channels of editors, which close when the gateway leaves.

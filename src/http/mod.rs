@@ -300,9 +300,8 @@ fn finish(
         received: ctx.received,
         sent,
     };
-    ctx.gateway
-        .metrics
-        .request(ctx.class, method, status, traffic);
+    let metrics = &ctx.gateway.metrics;
+    metrics.request(ctx.class, method, status, traffic);
     trace::end(ctx, response.status());
     if ctx.gateway.config.log.access {
         tracing::info!(

@@ -8,7 +8,7 @@ use super::path::Path;
 use super::record::{self, Record};
 use super::request_body;
 use super::route::Recorded;
-use super::{Peer, form, trace};
+use super::{Peer, form};
 use crate::audit::{Actor, Event};
 use crate::auth::{AuthWatch, Caller, Lapsed};
 use crate::gateway::{Backend, Gateway, LimitState};
@@ -26,6 +26,7 @@ use smol_str::SmolStr;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A request on its way.
 pub(super) struct RequestContext<'a> {
@@ -92,7 +93,7 @@ impl<'a> RequestContext<'a> {
             rate_limits: Vec::new(),
             record: None,
             generation: 0,
-            trace: trace::begin(gateway, peer, head),
+            trace: begin_trace(gateway, peer, head),
             watch: None,
         }
     }
@@ -381,4 +382,13 @@ impl<'a> RequestContext<'a> {
         }
         self.gateway.audit.record(event, &actor, self.now, facts);
     }
+}
+
+/// Begins the trace of a request; `None`: requests are not traced. The `traceparent` of the gateway in front and of trusted
+/// proxies counts.
+fn begin_trace(gateway: &Gateway, peer: &Peer, head: &Parts) -> Option<Box<Trace>> {
+    let tracer = gateway.tracer.as_ref()?;
+    let trusted = peer.is_gateway || peer.trusted;
+    let now = (unix_time(), Instant::now());
+    Some(Box::new(tracer.begin(&head.headers, trusted, now)))
 }

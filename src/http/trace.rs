@@ -3,26 +3,13 @@
 //! They name the class of the route, never the path: paths of endpoints can hold secrets, as those of webhooks do. Nor is
 //! there anything of the query, the body or the header fields.
 
-use super::Peer;
-use super::clock::unix_time;
 use super::request_context::RequestContext;
 use crate::auth::{AuthMethod, Caller};
-use crate::gateway::Gateway;
 use crate::metrics::{Phase, method_name};
 use crate::traces::{Kind, Trace, Value, random};
 use crate::upstream::{self, Upstream};
-use hyper::http::request::Parts;
 use hyper::{StatusCode, Version};
 use std::time::Instant;
-
-/// Begins the trace of a request; `None`: requests are not traced. The `traceparent` of the gateway in front and of trusted
-/// proxies counts.
-pub(super) fn begin(gateway: &Gateway, peer: &Peer, head: &Parts) -> Option<Box<Trace>> {
-    let tracer = gateway.tracer.as_ref()?;
-    let trusted = peer.is_gateway || peer.trusted;
-    let now = (unix_time(), Instant::now());
-    Some(Box::new(tracer.begin(&head.headers, trusted, now)))
-}
 
 /// Records a request that has been answered.
 pub(super) fn end(ctx: &RequestContext<'_>, status: StatusCode) {

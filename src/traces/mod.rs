@@ -77,8 +77,17 @@ impl fmt::Debug for Tracer {
 }
 
 impl Tracer {
+    /// Starts it, if there is a collector.
+    pub fn start(
+        config: Option<&config::Traces>,
+        metrics: &Metrics,
+    ) -> Result<Option<Self>, OpenError> {
+        let open = |config| Self::open(config, metrics, crate::audit::machine_name());
+        config.map(open).transpose()
+    }
+
     /// Starts the task that sends, on the runtime of the caller; it ends with the tracer. `gateway`: the machine's name.
-    pub fn open(
+    fn open(
         config: &config::Traces,
         metrics: &Metrics,
         gateway: String,
