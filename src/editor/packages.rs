@@ -289,12 +289,11 @@ fn set(package: &Folder, name: &str, file: &str) -> Option<PackageSet> {
     let below = path.parent().and_then(Path::to_str).unwrap_or_default();
     let folder = package.below(below)?;
     let stem = path.file_stem()?.to_str()?.to_owned();
-    let types = match folder.text(&[format!("{stem}.html")]) {
-        Ok(html) => types(&html),
-        Err(_) => {
-            folder.file(&[path.file_name()?.to_str()?])?;
-            Vec::new()
-        }
+    let types = if let Ok(html) = folder.text(&[format!("{stem}.html")]) {
+        types(&html)
+    } else {
+        folder.file(&[path.file_name()?.to_str()?])?;
+        Vec::new()
     };
     Some(PackageSet {
         name: name.to_owned(),

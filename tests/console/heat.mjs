@@ -1,4 +1,5 @@
-// Which node uses the engine's time is measured and shown in the drawing, and as text.
+// Which nodes use the engine's time and have errors, and how many messages go through the wires, is measured and shown in the drawing,
+// and as text.
 
 import assert from 'node:assert/strict';
 import { PHONE, cue, scenario } from './stage.mjs';
@@ -27,7 +28,13 @@ scenario(async (user) => {
     const before = await picture(page);
     const row = page.getByRole('region', { name: 'Time and messages' }).locator('tbody tr').filter({ hasText: 'Parse' });
     await measured(admin, 'Measure', row);
-    assert.match(await row.textContent(), /Parse function[\d.]+ %\d+$/);
+    const cells = await row.locator('td').allTextContents();
+    assert.match(cells.join('|'), /^Parse function\|[\d.]+ %\|\d+\|\d+\|0$/);
+    // Every message that the second node got is an error of it.
+    const second = page.getByRole('region', { name: 'Time and messages' }).locator('tbody tr').filter({ hasText: 'Check' });
+    const [, , received, sent, errors] = await second.locator('td').allTextContents();
+    assert.ok(Number(errors) > 0 && errors === received, `${received} received, ${errors} errors`);
+    assert.equal(sent, '–');
     assert.notEqual(await picture(page), before);
     await admin.seeAndCheck('sees which node uses the time');
     await admin.button('Clear').click();

@@ -260,14 +260,16 @@ async fn the_audit_log_in_front_of_node_red_is_followed_too() {
 }
 
 #[tokio::test]
-async fn the_node_that_uses_the_time_of_the_engine_is_measured_and_shown() {
+async fn time_errors_and_messages_of_the_engine_are_measured_and_shown() {
     let gateway = Gateway::with(&(users() + &user("flows only", r#"["flows.read"]"#)));
     let admin = gateway.sign_in("admin").await;
     let flows = json!([
         { "id": "orders", "type": "tab", "label": "Orders" },
         { "id": "tick", "type": "inject", "z": "orders", "x": 150, "y": 100, "repeat": "0.05", "wires": [["parse"]] },
-        { "id": "parse", "type": "function", "z": "orders", "x": 400, "y": 100, "name": "Parse", "wires": [],
+        { "id": "parse", "type": "function", "z": "orders", "x": 400, "y": 100, "name": "Parse", "wires": [["check"], []], "outputs": 2,
           "func": "const end = Date.now() + 5; while (Date.now() < end) {} return msg;" },
+        { "id": "check", "type": "function", "z": "orders", "x": 620, "y": 180, "name": "Check", "wires": [[]], "outputs": 1,
+          "func": "throw new Error('no order');" },
     ]);
     gateway.deploy(&admin, &flows).await;
     play("console/heat.mjs", &url(&gateway, ""), nothing).await;
@@ -319,6 +321,16 @@ async fn the_settings_are_shown_with_what_a_reload_would_change() {
         other => nothing(other),
     };
     play("console/settings.mjs", &url(&process, ""), cues).await;
+}
+
+#[test]
+fn the_tokens_of_code_are_found() {
+    let mut command = std::process::Command::new("node");
+    command.args(["--test", "console/highlight.test.mjs"]);
+    command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"));
+    let tested = command.env_remove("NODE_OPTIONS").output().unwrap();
+    let said = String::from_utf8_lossy(&tested.stdout);
+    assert!(tested.status.success(), "{said}");
 }
 
 /// A tab with ten thousand nodes in rows, each wired to the next.

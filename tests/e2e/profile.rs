@@ -73,6 +73,11 @@ async fn the_node_that_uses_most_time_is_the_first_of_a_profile() {
         ["id", "type", "name", "flow", "flow_label"].map(|key| first[key].as_str().unwrap());
     assert_eq!(named, ["work", "function", NAME, "busy", "A & B"]);
     assert_eq!(first["path"], json!([]));
+    // Each call sends one on, and the last one may not have ended.
+    assert_eq!(
+        (&first["outputs"], &first["errors"]),
+        (&json!([first["messages"]]), &json!(0))
+    );
     assert!(
         seconds(&first["seconds"]) > 0.3 && first["messages"].as_u64().unwrap() > 10,
         "{profile}"

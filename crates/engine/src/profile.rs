@@ -1,4 +1,4 @@
-//! A profile: the messages that each node received in a time, and the time that its calls took.
+//! A profile: the messages that each node received and sent in a time, its errors, and the time that its calls took.
 
 use crate::elements::scope;
 use crate::node_info::NodeInfo;
@@ -46,6 +46,13 @@ pub struct NodeUsage {
     pub path: Vec<String>,
     /// Messages that it received.
     pub messages: u64,
+    /// Messages that it sent from each of its outputs, the first one first, to the last that has sent one. Each goes to
+    /// all wires of its output.
+    #[serde(default)]
+    pub outputs: Vec<u64>,
+    /// Errors that it reported.
+    #[serde(default)]
+    pub errors: u64,
     /// The time that its calls took: messages, timers, requests and the results of its own tasks.
     pub seconds: f64,
 }
@@ -65,7 +72,31 @@ pub struct Others {
 pub(crate) struct Used {
     pub info: Rc<NodeInfo>,
     pub messages: u64,
+    /// Messages sent, by output.
+    pub outputs: Vec<u64>,
+    pub errors: u64,
     pub time: Duration,
+}
+
+impl Used {
+    /// A node that has done nothing yet.
+    pub(crate) fn new(info: &Rc<NodeInfo>) -> Self {
+        Self {
+            info: Rc::clone(info),
+            messages: 0,
+            outputs: Vec::new(),
+            errors: 0,
+            time: Duration::ZERO,
+        }
+    }
+
+    /// Counts messages that an output has sent.
+    pub(crate) fn sent(&mut self, output: usize, messages: u64) {
+        if self.outputs.len() <= output {
+            self.outputs.resize(output + 1, 0);
+        }
+        self.outputs[output] += messages;
+    }
 }
 
 impl Profile {
@@ -110,11 +141,12 @@ impl Profile {
 fn by_id(used: impl Iterator<Item = Used>) -> Vec<Used> {
     let mut nodes: FxHashMap<_, Used> = FxHashMap::default();
     for node in used {
-        let sum = nodes.entry(node.info.id.clone()).or_insert(Used {
-            info: Rc::clone(&node.info),
-            messages: 0,
-            time: Duration::ZERO,
-        });
+        let sum = nodes.entry(node.info.id.clone());
+        let sum = sum.or_insert_with(|| Used::new(&node.info));
+        for (output, messages) in node.outputs.iter().enumerate() {
+            sum.sent(output, *messages);
+        }
+        sum.errors += node.errors;
         sum.messages += node.messages;
         sum.time += node.time;
     }
@@ -137,6 +169,8 @@ impl NodeUsage {
             flow_label: name(flow, flows),
             path: around.map(|instance| name(instance, flows)).collect(),
             messages: used.messages,
+            outputs: used.outputs.clone(),
+            errors: used.errors,
             seconds: used.time.as_secs_f64(),
         }
     }
@@ -181,6 +215,8 @@ mod tests {
                 }),
             }),
             messages,
+            outputs: vec![0, messages],
+            errors: 1,
             time: Duration::from_millis(millis),
         }
     }
@@ -212,6 +248,7 @@ mod tests {
         let twice = vec![used("a", "t", 2, 10), used("a", "t", 3, 20)];
         let [node] = profile(twice, "[]").nodes.try_into().unwrap();
         assert_eq!((node.messages, node.seconds), (5, 0.03));
+        assert_eq!((node.outputs, node.errors), (vec![0, 5], 2));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The profiler: adds each call of a node to the profiles that are being taken.
+//! The profiler: adds each call of a node, each message that it sends and each of its errors to the profiles that are being taken.
 
 use crate::Error;
 use crate::instance::Instance;
@@ -63,15 +63,37 @@ impl Profiler {
         messages: u64,
         time: Duration,
     ) {
-        for taking in &mut self.0 {
-            let used = taking.nodes.entry(instance.epoch).or_insert_with(|| Used {
-                info: Rc::clone(info),
-                messages: 0,
-                time: Duration::ZERO,
-            });
+        for used in self.used(instance, info) {
             used.messages += messages;
             used.time += time;
         }
+    }
+
+    /// Counts a message that a node sends. Without a profile it costs the comparison of a length.
+    pub(crate) fn sent(&mut self, instance: Instance, info: &Rc<NodeInfo>, output: usize) {
+        for used in self.used(instance, info) {
+            used.sent(output, 1);
+        }
+    }
+
+    /// Counts an error that a node reports.
+    pub(crate) fn failed(&mut self, instance: Instance, info: &Rc<NodeInfo>) {
+        for used in self.used(instance, info) {
+            used.errors += 1;
+        }
+    }
+
+    /// A node in each profile.
+    fn used<'a>(
+        &'a mut self,
+        instance: Instance,
+        info: &'a Rc<NodeInfo>,
+    ) -> impl Iterator<Item = &'a mut Used> {
+        let entry = move |taking: &'a mut Taking| {
+            let nodes = taking.nodes.entry(instance.epoch);
+            nodes.or_insert_with(|| Used::new(info))
+        };
+        self.0.iter_mut().map(entry)
     }
 
     /// When the next one ends.

@@ -69,6 +69,8 @@ mod tests {
             flow_label: "Orders".to_owned(),
             path: vec!["Retry".to_owned()],
             messages: 50,
+            outputs: vec![50],
+            errors: 0,
             seconds,
         };
         Profile {

@@ -7,7 +7,7 @@ const KEYWORDS = new Set(('async await break case catch class const continue def
     + 'instanceof let new null of return static super switch this throw true try typeof undefined var void while yield').split(' '));
 
 // What a line may leave open, and how it ends.
-const ENDS = { comment: /\*\//g, template: /(?:[^\\`]|\\.)*?`/gs };
+const ENDS = { comment: /\*\//g, template: /(?:[^\\`]|\\.)*?`/sy };
 
 const TOKEN = /(?<comment>\/\/.*|\/\*[\s\S]*?(?:\*\/|$))|(?<string>"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?|`(?:[^`\\]|\\.)*(?:`|$))|(?<number>\b(?:0[xob][\da-f_]+|\d[\d_]*(?:\.[\d_]+)?(?:e[+-]?\d+)?)n?\b)|(?<word>[\p{L}_$][\p{L}\p{N}_$]*)/giu;
 

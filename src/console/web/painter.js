@@ -3,6 +3,7 @@
 
 import { heatText } from './heat.js';
 import { bounds, ends } from './scene.js';
+import { number } from './text.js';
 
 // The side of a square of the grid.
 const CELL = 400;
@@ -87,7 +88,43 @@ export class Painter {
         this.wires(seen.wires);
         if (scale < OUTLINES) this.far(seen.nodes);
         else this.near(seen.nodes);
-        if (this.heat.size > 0) this.hot(seen.nodes);
+        if (this.heat.size === 0) return;
+        if (scale >= LABELS) this.counts(seen.wires);
+        this.hot(seen.nodes);
+    }
+
+    // How many messages went through each wire, at its middle.
+    counts(wires) {
+        const { ctx, colours } = this;
+        ctx.font = '12px system-ui, sans-serif';
+        ctx.textBaseline = 'middle';
+        ctx.textAlign = 'center';
+        ctx.lineWidth = 4;
+        for (const { from, port, line: [x1, y1, x2, y2] } of wires) {
+            const sent = this.heat.get(from.id)?.outputs[port] ?? 0;
+            if (sent === 0) continue;
+            const [x, y] = [(x1 + x2) / 2, (y1 + y2) / 2];
+            ctx.strokeStyle = colours.ground;
+            ctx.strokeText(number(sent), x, y);
+            ctx.fillStyle = colours.ink;
+            ctx.fillText(number(sent), x, y);
+        }
+        ctx.textAlign = 'start';
+    }
+
+    // The errors of a node, at its corner: a sign and a number, not a colour alone.
+    errors({ x, y, w, h }, errors) {
+        const { ctx, colours } = this;
+        const text = `! ${number(errors)}`;
+        ctx.font = 'bold 12px system-ui, sans-serif';
+        ctx.textBaseline = 'middle';
+        const width = ctx.measureText(text).width + 12;
+        ctx.fillStyle = colours.removed;
+        ctx.beginPath();
+        ctx.roundRect(x + w - width / 2, y + h - 8, width, 18, 9);
+        ctx.fill();
+        ctx.fillStyle = colours.ground;
+        ctx.fillText(text, x + w - width / 2 + 6, y + h + 1);
     }
 
     // The share of the engine's time as a frame, the wider the more, and share and messages as text at the input.
@@ -108,6 +145,7 @@ export class Painter {
             ctx.font = '12px system-ui, sans-serif';
             ctx.textBaseline = 'middle';
             ctx.fillText(heatText(used), x, y - width - 8);
+            if (used.errors > 0) this.errors(node, used.errors);
         }
     }
 

@@ -15,7 +15,7 @@ export function ownRights() {
 
 // A table for a user with these permissions, which is made when it is opened.
 export function rights(title, permissions) {
-    const place = h('div', { class: 'table' });
+    const place = h('div', { class: 'table', role: 'region', tabindex: '0', 'aria-label': title });
     const load = async () => {
         if (place.childElementCount > 0) return;
         try {

@@ -312,7 +312,7 @@ export default {
     'rights.missing': '„{need}“ fehlt.',
 
     'heat.title': 'Zeit und Nachrichten',
-    'heat.intro': 'Welche Nodes die Zeit der Engine brauchen, und wie viele Nachrichten sie bekommen.',
+    'heat.intro': 'Welche Nodes die Zeit der Engine brauchen und Fehler haben, und wie viele Nachrichten durch jede Verbindung gehen.',
     'heat.measure': 'Messen',
     'heat.measuring': 'Es wird {n} Sekunden lang gemessen …',
     'heat.clear': 'Ausblenden',
@@ -320,7 +320,9 @@ export default {
     'heat.none': 'Kein Node dieses Flows hat etwas getan.',
     'heat.node': 'Node',
     'heat.share': 'Anteil an der Zeit',
-    'heat.messages': 'Nachrichten',
+    'heat.messages': 'Bekommen',
+    'heat.sent': 'Gesendet, je Ausgang',
+    'heat.errors': 'Fehler',
 
     'audit.intro': 'Wer wann was getan hat, und von wo. Ein Eintrag wird nie geändert; jeder hat den Hash des vorigen.',
     'audit.filter': 'Im Protokoll suchen',

@@ -312,7 +312,7 @@ export default {
     'rights.missing': '“{need}” is missing.',
 
     'heat.title': 'Time and messages',
-    'heat.intro': 'Which nodes use the time of the engine, and how many messages they receive.',
+    'heat.intro': 'Which nodes use the time of the engine and have errors, and how many messages go through each wire.',
     'heat.measure': 'Measure',
     'heat.measuring': 'Measuring for {n} seconds …',
     'heat.clear': 'Clear',
@@ -320,7 +320,9 @@ export default {
     'heat.none': 'No node of this flow did anything.',
     'heat.node': 'Node',
     'heat.share': 'Share of the time',
-    'heat.messages': 'Messages',
+    'heat.messages': 'Received',
+    'heat.sent': 'Sent, by output',
+    'heat.errors': 'Errors',
 
     'audit.intro': 'Who did what, when, and from where. A record is never changed; each has the hash of the one before.',
     'audit.filter': 'Search the audit log',

@@ -217,6 +217,8 @@ mod tests {
             flow_label: "Orders & more".to_owned(),
             path: path.iter().map(|&name| name.to_owned()).collect(),
             messages: 10,
+            outputs: vec![10],
+            errors: 0,
             seconds,
         }
     }

@@ -84,6 +84,7 @@ impl<E> Host<'_, E> {
         if let Err(failure) = message.check() {
             return self.error(failure, Some(message));
         }
+        self.state.profiler.sent(self.instance, self.info, output);
         self.state.ensure_msgid(&mut message);
         for slot in others {
             self.state.push(*slot, message.clone());
@@ -136,6 +137,7 @@ impl<E> Host<'_, E> {
 
     /// The node failed on this message; catch nodes receive the error, or else it is logged.
     pub(crate) fn error(&mut self, failure: Failure, message: Option<Message>) {
+        self.state.profiler.failed(self.instance, self.info);
         self.state.error(self.info, &failure, message);
     }
 
@@ -153,6 +155,9 @@ impl<E> Host<'_, E> {
 
     /// Writes a line to the log, in the node's name; warnings and errors reach the debug sidebar too.
     pub(crate) fn log(&mut self, level: Level, value: impl Into<Value>) {
+        if level == Level::Error {
+            self.state.profiler.failed(self.instance, self.info);
+        }
         self.state.log(self.info, level, &value.into());
     }
 
