@@ -164,6 +164,14 @@ async fn users_sign_in_with_a_second_factor_and_sign_out_everywhere() {
 }
 
 #[tokio::test]
+async fn sessions_and_rights_in_front_of_node_red_too() {
+    let red = NodeRed::start(Release::Four, "");
+    let gateway = Gateway::with(&(red.config() + &users()));
+    lines(&gateway, "").await;
+    play("console/sign_in.mjs", &url(&gateway, ""), nothing).await;
+}
+
+#[tokio::test]
 async fn a_user_registers_a_passkey_signs_in_and_steps_up_with_it_and_removes_it() {
     let lines = "[auth]\npasskeys = true\nstep_up = [\"flows.write\"]\n";
     let route = "[[route]]\npath = \"/dash\"\npermission = \"read\"\nsign_in = \"page\"\n";
@@ -304,10 +312,9 @@ async fn users_and_service_tokens_in_front_of_node_red_too() {
     play_users(&Gateway::with(&(red.config() + &users()))).await;
 }
 
-#[tokio::test]
-async fn the_settings_are_shown_with_what_a_reload_would_change() {
+async fn play_settings(lines: &str) {
     let directory = tempfile::tempdir().unwrap();
-    let lines = users() + "[server]\nwatch = \"off\"\n";
+    let lines = lines.to_owned() + "[server]\nwatch = \"off\"\n";
     let process = Process::start(&lines, directory.path());
     let file = directory.path().join("gateway.toml");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -321,6 +328,17 @@ async fn the_settings_are_shown_with_what_a_reload_would_change() {
         other => nothing(other),
     };
     play("console/settings.mjs", &url(&process, ""), cues).await;
+}
+
+#[tokio::test]
+async fn the_settings_are_shown_with_what_a_reload_would_change() {
+    play_settings(&users()).await;
+}
+
+#[tokio::test]
+async fn the_settings_in_front_of_node_red_too() {
+    let red = NodeRed::start(Release::Four, "");
+    play_settings(&(red.config() + &users())).await;
 }
 
 #[test]
