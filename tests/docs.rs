@@ -261,6 +261,39 @@ fn an_engine_that_runs_apart_fits(deploy: &Path, socket: &Path) {
     let state = config.storage.directory.strip_prefix("/var/lib").unwrap();
     assert!(engine.contains(&format!("\nStateDirectory={}\n", state.display())));
     assert!(engine.contains(" --config /etc/flowgate/engine.toml engine\n"));
+    a_node_host_of_its_own_fits(deploy, &engine);
+}
+
+fn a_node_host_of_its_own_fits(deploy: &Path, engine: &str) {
+    let read = |name: &str| std::fs::read_to_string(deploy.join(name)).unwrap();
+    let unit = read("flowgate-nodes.service");
+    let text = read("engine.toml").replace("\n#", "\n");
+    let (_, lines) = text.split_once("[engine.node_host]").unwrap();
+    // These users need not be there.
+    let lines = lines.replace("\"flowgate-nodes\"", "\"root\"");
+    let config =
+        Config::parse(&format!("[engine.node_host]{lines}"), "engine.toml", deploy).unwrap();
+    let host = config.engine.node_host.unwrap();
+    let socket = host.socket.unwrap();
+    let run = format!(
+        " node-host --socket {} --directory {}\n",
+        socket.path.display(),
+        host.directory.display()
+    );
+    assert!(unit.contains(&run), "{run}");
+    assert!(read("flowgate.sysusers").contains("\nu flowgate-nodes "));
+    assert!(engine.contains("\nSupplementaryGroups=flowgate-nodes\n"));
+    for line in [
+        "User=flowgate-nodes",
+        "Group=flowgate-nodes",
+        "Restart=always",
+    ] {
+        assert!(unit.contains(&format!("\n{line}\n")), "{line}");
+    }
+    let state = host.directory.strip_prefix("/var/lib").unwrap();
+    assert!(unit.contains(&format!("\nStateDirectory={}\n", state.display())));
+    // V8 cannot run with it.
+    assert!(!unit.contains("\nMemoryDenyWriteExecute=yes"));
 }
 
 #[test]

@@ -14,6 +14,8 @@ mod log;
 mod node_host;
 #[cfg(feature = "engine")]
 mod node_host_launcher;
+#[cfg(feature = "engine")]
+mod node_host_service;
 mod passkey;
 mod password;
 mod promote;
@@ -86,10 +88,29 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Become the process of the node host, for the gateway
+    /// Run nodes of npm packages as a service of their own
+    ///
+    /// Connects to the engine and runs Node.js, which ends with the connection. Stays in the foreground; the configuration
+    /// is not read. See docs/node-host.md.
+    #[cfg(feature = "engine")]
+    NodeHost {
+        /// The socket of the engine, as in its configuration
+        #[arg(long)]
+        socket: PathBuf,
+        /// The directory with the packages, as in its configuration
+        #[arg(long)]
+        directory: PathBuf,
+        /// Node.js: a path, or a name that is found in PATH
+        #[arg(long, default_value = "node")]
+        node: PathBuf,
+        /// The heap of Node.js in MiB
+        #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(64..=65536))]
+        memory: u64,
+    },
+    /// Become a program that ends with the process that has started it
     #[cfg(feature = "engine")]
     #[command(hide = true)]
-    NodeHost {
+    WithParent {
         /// The process id of the gateway
         gateway: u32,
         /// The program and its arguments
@@ -300,9 +321,16 @@ pub fn main() -> ExitCode {
         }
         Command::Unfreeze => with(config, control::unfreeze),
         #[cfg(feature = "engine")]
-        Command::NodeHost { gateway, program } => {
+        Command::WithParent { gateway, program } => {
             node_host_launcher::become_program(gateway, &program)
         }
+        #[cfg(feature = "engine")]
+        Command::NodeHost {
+            socket,
+            directory,
+            node,
+            memory,
+        } => node_host_service::run(&socket, &directory, &node, memory << 20),
         #[cfg(feature = "engine")]
         Command::Editor(command) => with(config, |config| editor::run(config, &command)),
         #[cfg(feature = "engine")]

@@ -25,7 +25,11 @@ struct Package {
 
 /// Lines that say what was found. An error: what is missing, and how to get it.
 pub(super) fn describe(host: &NodeHost) -> Result<Vec<String>, String> {
-    let node = version(&host.node)?;
+    let node = match host.socket {
+        // It has a Node.js of its own.
+        Some(_) => "of a service".to_owned(),
+        None => version(&host.node)?,
+    };
     let modules = host.directory.join("node_modules");
     let runtime = package(&modules.join("@node-red/runtime")).ok_or_else(|| {
         let directory = host.directory.display();
@@ -95,6 +99,8 @@ mod tests {
             memory: 0,
             start_timeout: Duration::ZERO,
             sockets: directory.to_owned(),
+            state: directory.to_owned(),
+            socket: None,
             functions: false,
             launcher: None,
             disabled: Vec::new(),

@@ -1,4 +1,4 @@
-//! `flowgate node-host`: the way in which the engine starts the process of the node host. The system kills that when the
+//! `flowgate with-parent`: the way in which the engine starts the process of the node host. The system kills that when the
 //! gateway ends, also if it hangs then.
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};

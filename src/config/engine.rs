@@ -3,7 +3,7 @@
 //! Knows the bounds of the numbers; nothing of flows.
 
 use super::Engine;
-use super::engine_listen;
+use super::engine_listen::{self, GROUP, USER, group_id, user_id};
 use super::error::SpannedError;
 use super::installs::{Installs, installs};
 use super::raw;
@@ -34,6 +34,10 @@ pub struct NodeHost {
     pub start_timeout: Duration,
     /// The directory of the sockets on which it serves what packages serve.
     pub sockets: PathBuf,
+    /// The directory of what the gateway keeps about it.
+    pub state: PathBuf,
+    /// The socket at which it connects if it is a service of its own; `None`: flowgate starts it.
+    pub socket: Option<HostSocket>,
     /// Whether function nodes run there whose modules the engine cannot load.
     pub functions: bool,
     /// The program that starts it (`flowgate node-host`); `None`: it is started without, and may outlive the gateway if it
@@ -43,6 +47,17 @@ pub struct NodeHost {
     pub disabled: Vec<String>,
     /// The packages that users may install.
     pub installs: Installs,
+}
+
+/// The socket of a node host that is a service of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostSocket {
+    /// Its path; the service makes its own sockets in the same directory.
+    pub path: PathBuf,
+    /// The id of the group that reaches it; `None`: the service has flowgate's user.
+    pub group: Option<u32>,
+    /// The ids of the users whose processes may connect, beside flowgate's own.
+    pub users: Vec<u32>,
 }
 
 /// One `[[engine.context]]`: a store for what flows remember.
@@ -156,17 +171,44 @@ fn node_host(
         let sentence = "[engine.node_host] needs directory: its node_modules has @node-red/runtime and the packages";
         return Err(SpannedError::rule(span, sentence));
     };
+    let is_own = raw.node.is_some() || raw.memory.is_some() || raw.install.is_some();
+    let socket = host_socket(raw.socket.as_ref(), (raw.group.as_ref(), raw.users), source)?;
+    if is_own && socket.is_some() {
+        let sentence = "node, memory and install are for a node host that flowgate starts: with socket it is a service of its own, which gets the first two as arguments";
+        return Err(SpannedError::rule(span, sentence));
+    }
+    let own = data.join("node-host");
+    let sockets = socket.as_ref().and_then(|socket| socket.path.parent());
     Ok(NodeHost {
         directory: source.path(directory)?,
         node: source.program(raw.node.as_ref(), "node")?,
         memory: source.size(raw.memory, 512 * MIB, 64 * MIB..=64 * GIB)?,
         start_timeout: source.duration(raw.start_timeout, 30 * SECOND, SECOND..=HOUR)?,
-        sockets: data.join("node-host"),
+        sockets: sockets.map_or_else(|| own.clone(), Path::to_owned),
+        state: own,
+        socket,
         functions: functions(raw.functions.as_ref(), source)?,
         launcher: None,
         disabled: Vec::new(),
         installs: installs(raw.install.unwrap_or_default(), source)?,
     })
+}
+
+fn host_socket(
+    entry: Option<&Spanned<Value>>,
+    (group, users): (Option<&Spanned<Value>>, raw::List),
+    source: &Source<'_>,
+) -> Result<Option<HostSocket>, SpannedError> {
+    let group = group.map(|entry| source.parsed(entry, GROUP, group_id));
+    let (group, users) = (group.transpose()?, source.list(users, USER, user_id)?);
+    let socket = |entry| {
+        Ok(HostSocket {
+            path: source.path(entry)?,
+            group,
+            users: users.unwrap_or_default(),
+        })
+    };
+    entry.map(socket).transpose()
 }
 
 /// Which function nodes the node host runs: none, if it is not written.

@@ -14,8 +14,8 @@ use toml::Spanned;
 
 const ADDRESS: &str = "\"unix:\" and the path of a socket of at most 107 bytes, or a loopback address with a port, such \
      as \"127.0.0.1:1880\"";
-const USER: &str = "the name of a user of this system, or a user id";
-const GROUP: &str = "the name of a group of this system, or a group id";
+pub(super) const USER: &str = "the name of a user of this system, or a user id";
+pub(super) const GROUP: &str = "the name of a group of this system, or a group id";
 const MODE: &str =
     "\"0600\" or \"0660\": the modes in which only the owner, or its group too, can connect";
 
@@ -103,7 +103,7 @@ pub(super) fn user_id(text: &str) -> Option<u32> {
     text.parse().ok().or_else(named)
 }
 
-fn group_id(text: &str) -> Option<u32> {
+pub(super) fn group_id(text: &str) -> Option<u32> {
     let named = || Some(Group::from_name(text).ok()??.gid.as_raw());
     text.parse().ok().or_else(named)
 }

@@ -50,7 +50,7 @@ pub use audit_sink::{AuditSink, SinkKind};
 pub use claims::{Claim, ClaimGrant};
 pub use comms::Origin;
 pub use conditions::Conditions;
-pub use engine::{ContextFiles, ContextStore, NodeHost};
+pub use engine::{ContextFiles, ContextStore, HostSocket, NodeHost};
 pub use engine_listen::{EngineListen, EngineSocket};
 pub use error::{Diagnostic, Error, Problem};
 pub use headers::RESOURCE_POLICY;

@@ -5,7 +5,7 @@ use crate::allocator;
 use crate::config::{self, Config};
 use crate::metrics::Metrics;
 use engine::Engine;
-use engine::settings::{ContextFiles, ContextStore, NodeHost, Settings};
+use engine::settings::{ContextFiles, ContextStore, HostSocket, NodeHost, Settings};
 use std::sync::Arc;
 
 /// Starts the engine; nothing runs in it yet.
@@ -49,6 +49,11 @@ fn node_host(config: &config::NodeHost) -> NodeHost {
         memory: config.memory,
         start_timeout: config.start_timeout,
         sockets: config.sockets.clone(),
+        socket: config.socket.as_ref().map(|socket| HostSocket {
+            path: socket.path.clone(),
+            group: socket.group,
+            users: socket.users.clone(),
+        }),
         functions: config.functions,
         launcher: config.launcher.clone(),
         disabled: config.disabled.clone(),

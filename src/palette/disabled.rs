@@ -41,7 +41,7 @@ impl DisabledSets {
 
     /// Replaces them, in the file first.
     pub(super) fn replace(&self, sets: BTreeSet<String>) -> io::Result<()> {
-        // The engine's directory for the sockets of the node host.
+        // The engine may have its sockets of the node host there.
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)

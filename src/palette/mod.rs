@@ -71,7 +71,7 @@ impl Palette {
             npm: Npm::new(host),
             directory: host.directory.clone(),
             installed,
-            disabled: DisabledSets::open(&host.sockets)?,
+            disabled: DisabledSets::open(&host.state)?,
             start_timeout: host.start_timeout,
             one_at_a_time: Mutex::new(()),
         })

@@ -136,7 +136,7 @@ impl Npm {
             Some(launcher) => {
                 let mut command = Command::new(launcher);
                 let gateway = std::process::id().to_string();
-                command.arg("node-host").arg(gateway).arg(&self.program);
+                command.arg("with-parent").arg(gateway).arg(&self.program);
                 command
             }
             None => Command::new(&self.program),

@@ -73,6 +73,7 @@ use events::{Event, Events};
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Quota;
 use node_host::NodeHost;
+pub use node_host::command as node_host_command;
 use package_state::{PackageAccess, PackageState, PackagedSubflow};
 use pressure::InFlight;
 use published::Published;

@@ -66,6 +66,8 @@ pub struct NodeHost {
     pub start_timeout: Duration,
     /// The directory of the Unix sockets on which it serves what packages serve: made for its owner only.
     pub sockets: PathBuf,
+    /// The socket at which the process connects that is a service of its own; `None`: the engine starts it.
+    pub socket: Option<HostSocket>,
     /// Whether function nodes run there whose modules the engine cannot load.
     pub functions: bool,
     /// The program that starts it, with the arguments `node-host`, our process id and the command; it must let the system
@@ -73,6 +75,25 @@ pub struct NodeHost {
     pub launcher: Option<PathBuf>,
     /// The node sets that are not loaded, as `package/set`.
     pub disabled: Vec<String>,
+}
+
+/// The socket of a node host that is a service of its own.
+#[derive(Debug, Clone)]
+pub struct HostSocket {
+    /// Its path. The process makes its sockets in the same directory.
+    pub path: PathBuf,
+    /// The group of both processes; `None`: they have the same user.
+    pub group: Option<u32>,
+    /// The users whose processes may connect, beside our own.
+    pub users: Vec<u32>,
+}
+
+impl NodeHost {
+    /// The mode of the sockets that the process makes.
+    pub(crate) fn socket_mode(&self) -> u32 {
+        let group = self.socket.as_ref().and_then(|socket| socket.group);
+        if group.is_some() { 0o660 } else { 0o600 }
+    }
 }
 
 /// The socket in `NodeHost::sockets` for endpoints (`RED.httpNode`) and upgrades (`RED.server`).

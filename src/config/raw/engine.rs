@@ -91,6 +91,10 @@ pub(in crate::config) struct NodeHost {
     pub(in crate::config) memory: Entry,
     pub(in crate::config) start_timeout: Entry,
     pub(in crate::config) functions: Entry,
+    pub(in crate::config) socket: Entry,
+    pub(in crate::config) group: Entry,
+    #[serde(default)]
+    pub(in crate::config) users: List,
     pub(in crate::config) install: Option<Install>,
 }
 

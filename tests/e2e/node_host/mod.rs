@@ -15,6 +15,7 @@ mod packages;
 mod palette_manager;
 mod pressure;
 mod registry;
+mod service;
 mod shared_config;
 mod values;
 

@@ -1,7 +1,7 @@
 //! The node host: a process of Node.js with Node-RED's own runtime, which runs the nodes of npm packages. Both sides
 //! exchange frames over two sockets; `foreign_nodes` is what the engine's thread does with them.
 //!
-//! - `process` starts, watches and restarts the process, `reload` restarts it when packages have changed, `culprits` finds packages that end it; `connection` serves its sockets; `log_lines` takes its output.
+//! - `process` starts, watches and restarts the process, of the `program`, or `listener` waits for one that is a service; `reload` restarts it when packages have changed, `culprits` finds packages that end it; `connection` serves its sockets; `log_lines` takes its output.
 //! - `frame`, `received`, `values` and `handles` are the format of the frames.
 //! - `deployment` sends it the flow set, `reports` reads what its nodes report, `questions` answers what it asks.
 //! - `host/*.js` is the program that runs in the process.
@@ -11,8 +11,10 @@ mod culprits;
 mod deployment;
 mod frame;
 mod handles;
+mod listener;
 mod log_lines;
 mod process;
+mod program;
 mod questions;
 mod received;
 mod reload;
@@ -21,6 +23,7 @@ mod values;
 
 pub(crate) use deployment::HostFlows;
 pub(crate) use process::supervise;
+pub use program::command;
 pub(crate) use reports::{Event, Report, What};
 
 use crate::context::Contexts;
@@ -122,6 +125,7 @@ impl NodeHost {
         let start = serde_json::json!({
             "t": "start", "stores": stores, "root": settings.http_node_root,
             "closeTimeout": u64::try_from(settings.close_timeout.as_millis()).unwrap_or(u64::MAX),
+            "socketMode": host.socket_mode(),
             // The process has another working directory.
             "sockets": std::path::absolute(&host.sockets).unwrap_or_else(|_| host.sockets.clone()),
         });

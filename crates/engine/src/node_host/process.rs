@@ -4,12 +4,12 @@
 use super::NodeHost;
 use super::connection::{self, Pulse};
 use super::culprits::MAX_ENDS;
+use super::listener::{Listener, check_length};
+use super::program::{command, sources};
 use super::reload::End;
 use super::{frame, log_lines};
-use crate::child_environment::child_environment;
 use crate::settings::{self, ADMIN_SOCKET, ENDPOINTS_SOCKET};
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde_json::json;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -31,34 +31,6 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// Pings that a process must have lived for, so that its end counts as the first one again: a minute.
 const SETTLED: u32 = 12;
 
-/// Moves the sockets, which are standard input and output of this shell, to the descriptors 3 and 4; what packages write
-/// to standard output then goes to standard error. Node.js takes the shell's place.
-const LAUNCH: &str = r#"exec "$0" "$@" 3<&0 4<&1 </dev/null >&2"#;
-
-const SHELL: &str = "/bin/sh";
-
-const BOOTSTRAP: &str = include_str!("host/bootstrap.js");
-
-/// The program of the host, which it reads from its channel.
-const SOURCES: [(&str, &str); 13] = [
-    ("channel.js", include_str!("host/channel.js")),
-    ("context.js", include_str!("host/context.js")),
-    ("core_nodes.js", include_str!("host/core_nodes.js")),
-    ("culprit.js", include_str!("host/culprit.js")),
-    ("deployment.js", include_str!("host/deployment.js")),
-    ("http.js", include_str!("host/http.js")),
-    ("main.js", include_str!("host/main.js")),
-    ("packaged.js", include_str!("host/packaged.js")),
-    ("reports.js", include_str!("host/reports.js")),
-    ("routing.js", include_str!("host/routing.js")),
-    ("runtime.js", include_str!("host/runtime.js")),
-    ("storage.js", include_str!("host/storage.js")),
-    ("values.js", include_str!("host/values.js")),
-];
-
-/// Bytes of the path of a Unix socket (`sun_path` of unix(7), without its end).
-const MAX_SOCKET_PATH: usize = 107;
-
 /// Kills the processes of the group when dropped: the host, and what its packages have started.
 struct Group(Pid);
 
@@ -72,9 +44,10 @@ impl Drop for Group {
 /// Runs the process again and again, until the engine ends.
 pub(crate) async fn supervise(host: Rc<NodeHost>) {
     let mut delay = FIRST_DELAY;
+    let mut listener = None;
     loop {
         let pulse = Pulse::default();
-        let ended = run(&host, &pulse).await;
+        let ended = run(&host, &pulse, &mut listener).await;
         let reason = host.reason.take().unwrap_or(ended);
         if host.ended() == End::Reload {
             host.culprits.borrow_mut().loading(None);
@@ -101,9 +74,17 @@ pub(crate) async fn supervise(host: Rc<NodeHost>) {
 }
 
 /// Runs one process; the result says why it ended.
-async fn run(host: &Rc<NodeHost>, pulse: &Pulse) -> String {
-    let started = start(host);
-    let (mut child, _group, outgoing, mut incoming) = match started {
+async fn run(host: &Rc<NodeHost>, pulse: &Pulse, listener: &mut Option<Listener>) -> String {
+    let started = match &host.settings.socket {
+        None => spawn(&host.settings),
+        Some(socket) => accept(host, socket, listener).await,
+    };
+    let Started {
+        mut child,
+        _group,
+        outgoing,
+        mut incoming,
+    } = match started {
         Ok(started) => started,
         Err(error) => return format!("it cannot be started: {error}"),
     };
@@ -115,7 +96,7 @@ async fn run(host: &Rc<NodeHost>, pulse: &Pulse) -> String {
     if let Ok(first) = frame::encode(&host.start(), &[]) {
         host.send(first);
     }
-    let output = child.stderr.take();
+    let output = child.as_mut().and_then(|child| child.stderr.take());
     let log = async {
         if let Some(output) = output {
             log_lines::log(output).await;
@@ -123,13 +104,13 @@ async fn run(host: &Rc<NodeHost>, pulse: &Pulse) -> String {
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        reason = connection::read(host, incoming, pulse) => match tokio::time::timeout(Duration::from_secs(1), child.wait()).await {
-            Ok(Ok(status)) => format!("{reason}: {status}"),
+        reason = connection::read(host, incoming, pulse) => match tokio::time::timeout(Duration::from_secs(1), end_of(&mut child)).await {
+            Ok(status) if child.is_some() => format!("{reason}: {status}"),
             _ => reason,
         },
         error = connection::write(outgoing, to_write) => format!("its channel failed: {error}"),
         reason = connection::watch(host, pulse) => reason,
-        status = child.wait() => status.map_or_else(|error| error.to_string(), |status| status.to_string()),
+        status = end_of(&mut child) => status,
         () = host.end.notified() => "it was ended".to_owned(),
         () = late(host) => "it was not ready within start_timeout".to_owned(),
         () = log => "its output ended".to_owned(),
@@ -145,10 +126,27 @@ async fn late(host: &NodeHost) {
     }
 }
 
-type Started = (Child, Group, UnixStream, UnixStream);
+/// A process that runs.
+struct Started {
+    /// `None`: it is a service of its own.
+    child: Option<Child>,
+    _group: Option<Group>,
+    outgoing: UnixStream,
+    incoming: UnixStream,
+}
 
-fn start(host: &NodeHost) -> io::Result<Started> {
-    let settings = &host.settings;
+/// Waits until a child has ended; without one for ever.
+async fn end_of(child: &mut Option<Child>) -> String {
+    match child {
+        Some(child) => match child.wait().await {
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        },
+        None => std::future::pending().await,
+    }
+}
+
+fn spawn(settings: &settings::NodeHost) -> io::Result<Started> {
     sockets_directory(&settings.sockets)?;
     let (outgoing, input) = StdUnixStream::pair()?;
     let (incoming, output) = StdUnixStream::pair()?;
@@ -156,57 +154,69 @@ fn start(host: &NodeHost) -> io::Result<Started> {
         socket.set_nonblocking(true)?;
         UnixStream::from_std(socket)
     };
-    let child = command(settings)
-        .args(["-c", LAUNCH])
-        .arg(&settings.node)
-        .arg(format!("--max-old-space-size={}", settings.memory >> 20))
-        .args(["--input-type=commonjs", "--eval", BOOTSTRAP])
-        .current_dir(&settings.directory)
-        .env_clear()
-        .envs(child_environment())
-        .env("HOME", &settings.directory)
+    let launcher = settings.launcher.as_deref();
+    let command = command(
+        launcher,
+        &settings.node,
+        settings.memory,
+        &settings.directory,
+    );
+    let child = Command::from(command)
         .stdin(OwnedFd::from(input))
         .stdout(OwnedFd::from(output))
         .stderr(Stdio::piped())
-        .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
     let leader = child.id().and_then(|id| i32::try_from(id).ok());
     let leader = leader
         .and_then(Pid::from_raw)
         .ok_or(io::ErrorKind::NotFound)?;
-    Ok((child, Group(leader), ours(outgoing)?, ours(incoming)?))
+    Ok(Started {
+        child: Some(child),
+        _group: Some(Group(leader)),
+        outgoing: ours(outgoing)?,
+        incoming: ours(incoming)?,
+    })
 }
 
-/// The shell, started by the launcher if there is one.
-fn command(settings: &settings::NodeHost) -> Command {
-    let Some(launcher) = &settings.launcher else {
-        return Command::new(SHELL);
+/// Waits for the service, `start_timeout` long: after that messages to foreign nodes no longer wait for it.
+async fn accept(
+    host: &NodeHost,
+    socket: &settings::HostSocket,
+    listener: &mut Option<Listener>,
+) -> io::Result<Started> {
+    remove_sockets(&host.settings.sockets)?;
+    let listener = match listener {
+        Some(listener) => listener,
+        None => listener.insert(Listener::bind(socket)?),
     };
-    let mut command = Command::new(launcher);
-    command
-        .arg("node-host")
-        .arg(std::process::id().to_string())
-        .arg(SHELL);
-    command
+    let late = || io::Error::other("no node host has connected within start_timeout");
+    let accepted = tokio::time::timeout(host.start_timeout(), listener.accept());
+    let (outgoing, incoming) = tokio::select! {
+        accepted = accepted => accepted.map_err(|_| late())??,
+        () = host.end.notified() => return Err(io::Error::other("it was ended")),
+    };
+    Ok(Started {
+        child: None,
+        _group: None,
+        outgoing,
+        incoming,
+    })
 }
 
 /// Makes the directory of the sockets, and removes those of the process before. The host, which runs as our user, makes
 /// its own; no other account gets past the directory.
 fn sockets_directory(directory: &Path) -> io::Result<()> {
-    let longest = std::path::absolute(directory)?.join(ENDPOINTS_SOCKET);
-    if longest.as_os_str().len() > MAX_SOCKET_PATH {
-        let text = format!(
-            "the path {} is longer than the {MAX_SOCKET_PATH} bytes that a Unix socket's may have; use a data directory with a shorter one",
-            longest.display()
-        );
-        return Err(io::Error::other(text));
-    }
+    check_length(directory)?;
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(directory)?;
     fs::set_permissions(directory, Permissions::from_mode(0o700))?;
+    remove_sockets(directory)
+}
+
+fn remove_sockets(directory: &Path) -> io::Result<()> {
     for name in [ENDPOINTS_SOCKET, ADMIN_SOCKET] {
         match fs::remove_file(directory.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -214,15 +224,4 @@ fn sockets_directory(directory: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The program as the bootstrap reads it: its length, and a JSON object of its files.
-fn sources() -> Vec<u8> {
-    let files: serde_json::Map<_, _> = SOURCES
-        .iter()
-        .map(|(name, text)| ((*name).to_owned(), json!(text)))
-        .collect();
-    let text = serde_json::Value::Object(files).to_string();
-    let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
-    [&length.to_le_bytes()[..], text.as_bytes()].concat()
 }

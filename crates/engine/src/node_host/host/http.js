@@ -143,11 +143,11 @@ function app(express, handlers) {
     return made;
 }
 
-function listen(server, file) {
+function listen(server, file, mode) {
     return new Promise((resolve, reject) => {
         server.once("error", reject);
         server.listen({ path: file }, () => {
-            fs.chmodSync(file, 0o600);
+            fs.chmodSync(file, mode);
             resolve();
         });
     });
@@ -156,15 +156,15 @@ function listen(server, file) {
 // Attaches the apps of a runtime, `{httpNode, httpAdmin}`, to its `RED.server` and to another server: before packages
 // are loaded, because socket.io takes the handlers that there are then, and hands them what is not its own. The result
 // serves both.
-function attach(express, endpoints, { httpNode, httpAdmin }, { sockets, root }) {
+function attach(express, endpoints, { httpNode, httpAdmin }, { sockets, socketMode, root }) {
     const admin = server();
     endpoints.on("request", app(express, [[root, httpNode]]));
     // Node-RED parses bodies too. The limit counts what compressed ones become.
     const parsers = [[express.json({ limit: LIMIT })], [express.urlencoded({ limit: LIMIT, extended: true })]];
     admin.on("request", app(express, [...parsers, [httpAdmin]]));
     return async () => {
-        await listen(endpoints, path.join(sockets, "endpoints.sock"));
-        await listen(admin, path.join(sockets, "admin.sock"));
+        await listen(endpoints, path.join(sockets, "endpoints.sock"), socketMode);
+        await listen(admin, path.join(sockets, "admin.sock"), socketMode);
     };
 }
 
