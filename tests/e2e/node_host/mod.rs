@@ -17,6 +17,7 @@ mod pressure;
 mod registry;
 mod service;
 mod shared_config;
+mod user_directory;
 mod values;
 
 use crate::client::Client;

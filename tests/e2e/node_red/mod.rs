@@ -73,9 +73,14 @@ impl NodeRed {
 
     /// With more in its directory.
     pub fn prepared(release: Release, prepare: impl Fn(&Path)) -> Self {
+        Self::prepared_with(release, "", prepare)
+    }
+
+    /// With both.
+    pub fn prepared_with(release: Release, settings: &str, prepare: impl Fn(&Path)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         prepare(directory.path());
-        Self::start_in(directory, testing::ports::free(), (release, ""))
+        Self::start_in(directory, testing::ports::free(), (release, settings))
     }
 
     fn start_in(directory: TempDir, port: u16, (release, settings): (Release, &str)) -> Self {
