@@ -56,7 +56,7 @@ fn installed() -> PathBuf {
 pub fn node_red_5() -> String {
     let node = ["x64", "arm64"].map(|cpu| installed().join(format!("node-linux-{cpu}/bin/node")));
     let node = node.iter().find(|node| node.exists()).unwrap();
-    format!("node = {node:?}\n")
+    format!("node = \"{}\"\n", node.display())
 }
 
 /// Puts the runtime of Node-RED 5 into a user directory.

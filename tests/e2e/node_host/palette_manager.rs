@@ -14,8 +14,9 @@ async fn with_catalogue(registry: &Registry, editor: &str) -> Hosted {
         .join("tests")
         .join(editor);
     let lines = format!(
-        "catalogues = [\"{}catalogue.json\"]\n[editor]\nmodules = {modules:?}",
-        registry.address
+        "catalogues = [\"{}catalogue.json\"]\n[editor]\nmodules = \"{}\"",
+        registry.address,
+        modules.display()
     );
     installing(registry, r#"["node-red-contrib-*"]"#, &lines).await
 }
