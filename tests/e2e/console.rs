@@ -171,11 +171,10 @@ async fn sessions_and_rights_in_front_of_node_red_too() {
     play("console/sign_in.mjs", &url(&gateway, ""), nothing).await;
 }
 
-#[tokio::test]
-async fn a_user_registers_a_passkey_signs_in_and_steps_up_with_it_and_removes_it() {
+async fn play_passkeys(upstream: &str) {
     let lines = "[auth]\npasskeys = true\nstep_up = [\"flows.write\"]\n";
     let route = "[[route]]\npath = \"/dash\"\npermission = \"read\"\nsign_in = \"page\"\n";
-    let gateway = Gateway::with(&format!("{}{lines}{route}", users()));
+    let gateway = Gateway::with(&format!("{upstream}{}{lines}{route}", users()));
     let (client, handle) = ((*gateway).clone(), Handle::current());
     let cues = move |cue: &str| match cue {
         "the password alone does not deploy" => handle.block_on(async {
@@ -189,6 +188,17 @@ async fn a_user_registers_a_passkey_signs_in_and_steps_up_with_it_and_removes_it
     // Browsers have no passkeys for addresses.
     let url = format!("https://localhost:{}/", gateway.address.port());
     play("console/passkeys.mjs", &url, cues).await;
+}
+
+#[tokio::test]
+async fn a_user_registers_a_passkey_signs_in_and_steps_up_with_it_and_removes_it() {
+    play_passkeys("").await;
+}
+
+#[tokio::test]
+async fn passkeys_in_front_of_node_red_too() {
+    let red = NodeRed::start(Release::Four, "");
+    play_passkeys(&red.config()).await;
 }
 
 /// Plays the story about line 3.
@@ -402,9 +412,8 @@ async fn the_flows_of_node_red_are_drawn_too() {
     play_flows(&Gateway::with(&(red.config() + &users()))).await;
 }
 
-#[tokio::test]
-async fn proposals_are_rejected_rebased_and_approved() {
-    let gateway = Gateway::with(&approving("approve = [\"Line*\"]"));
+async fn play_proposals(upstream: &str) {
+    let gateway = Gateway::with(&(upstream.to_owned() + &approving("approve = [\"Line*\"]")));
     let admin = gateway.sign_in("admin").await;
     let all = |one: &str, two: &str| Json::from([line(1, one), line(2, two)].concat());
     gateway.deploy(&admin, &all(GOOD, GOOD)).await;
@@ -429,6 +438,17 @@ async fn proposals_are_rejected_rebased_and_approved() {
         });
     };
     play("console/proposals.mjs", &url(&gateway, ""), cues).await;
+}
+
+#[tokio::test]
+async fn proposals_are_rejected_rebased_and_approved() {
+    play_proposals("").await;
+}
+
+#[tokio::test]
+async fn proposals_for_node_red_too() {
+    let red = NodeRed::start(Release::Four, "");
+    play_proposals(&red.config()).await;
 }
 
 /// Flows whose every name is a script for a page that makes HTML of texts.

@@ -52,7 +52,10 @@ pub(super) fn run(config: &Config, interval: Duration) -> ExitCode {
         updates: updates.clone(),
     };
     thread::spawn(move || source.measure(first));
-    thread::spawn(move || wait_for_signals(&updates));
+    let (ready, is_ready) = channel();
+    thread::spawn(move || wait_for_signals(&ready, &updates));
+    // The screen changes when signals can restore it.
+    let _ = is_ready.recv();
     // Its panic hook restores the terminal.
     let ended = ratatui::try_init().and_then(|mut terminal| {
         let mut app = App::new(interval);
@@ -147,8 +150,8 @@ impl Source {
     }
 }
 
-/// Ends the view at a signal that would otherwise leave the terminal as it is.
-fn wait_for_signals(updates: &Sender<Update>) {
+/// Ends the view at a signal that would otherwise leave the terminal as it is; `ready`: from now on.
+fn wait_for_signals(ready: &Sender<()>, updates: &Sender<Update>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build();
@@ -162,6 +165,7 @@ fn wait_for_signals(updates: &Sender<Update>) {
         let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = kinds.map(signal) else {
             return;
         };
+        let _ = ready.send(());
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
