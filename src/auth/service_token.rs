@@ -141,8 +141,16 @@ impl Auth {
         if let Some(more) = made.permissions.iter().find(|name| !covers(user, name)) {
             return Err(CreateTokenError::NotHeld(more.clone()));
         }
-        let of_user = |listed: &SessionInfo| listed.creator.as_deref() == Some(&*caller.user);
-        if self.list(now).iter().filter(|one| of_user(one)).count() >= PER_USER {
+        self.has_room(&caller.user, now)
+    }
+
+    /// An error: the user has as many tokens as may be.
+    fn has_room(&self, user: &str, now: u64) -> Result<(), CreateTokenError> {
+        let listed = self.list(now);
+        let of_user = listed
+            .iter()
+            .filter(|one| one.creator.as_deref() == Some(user));
+        if of_user.count() >= PER_USER {
             return Err(CreateTokenError::TooMany);
         }
         Ok(())
@@ -172,10 +180,13 @@ impl Auth {
             expires: expires.min(NEVER),
             password: None,
         };
-        // One at a time: two of the same name must not both find it free.
+        // One at a time: two of the same name must not both find it free, nor two the last place of a user.
         let _creating = self.0.creating.lock().await;
         if self.has_token(&made.name, now) {
             return Err(CreateTokenError::NameTaken);
+        }
+        if let Some(user) = creator {
+            self.has_room(user, now)?;
         }
         self.0.store.save_session(row.clone()).await?;
         if self.0.registry.admit(Session::new(&row, now)).is_none() {

@@ -198,9 +198,7 @@ impl Gateway {
         };
         let backends = Backends::open(&mut config, runtimes, auth.as_ref(), &context).await?;
         freeze::go_on(&backends, &store).await?;
-        let leaving = watch::Sender::new(false);
-        let topics = (topics, leaving.subscribe());
-        let comms = comms(&config, auth.as_ref(), topics, &context);
+        let (comms, leaving) = comms(&config, auth.as_ref(), topics, &context);
         let gateway = Arc::new(Self {
             #[cfg(feature = "engine")]
             packages: PackageServers::open(&config)?,
@@ -360,24 +358,26 @@ fn open_palette(config: &mut Config) -> Result<PaletteAndEditor, Error> {
     Ok((Some(Arc::new(palette)), editor))
 }
 
-/// The channels of editors, which close when the gateway leaves.
+/// The channels of editors, and what closes them when the gateway leaves.
 fn comms(
     config: &Config,
     auth: Option<&Auth>,
-    (topics, leaving): (Arc<Topics>, watch::Receiver<bool>),
+    topics: Arc<Topics>,
     context: &StartContext,
-) -> Arc<Comms> {
-    Arc::new(Comms {
+) -> (Arc<Comms>, watch::Sender<bool>) {
+    let leaving = watch::Sender::new(false);
+    let comms = Arc::new(Comms {
         config: config.comms.clone(),
         auth: auth.cloned(),
         audit: context.audit.clone(),
         metrics: Arc::clone(&context.metrics),
-        leaving,
+        leaving: leaving.subscribe(),
         started: context.now * 1000,
         topics,
         waiting: ConnLimit::new(config.comms.waiting, config.comms.waiting_per_address),
         stalled: config.timeouts.body_idle,
-    })
+    });
+    (comms, leaving)
 }
 
 /// The caller of an open API.

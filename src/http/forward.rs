@@ -207,10 +207,7 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
     if reload && !upstream.reloads() {
         return Err(Error::DeploymentType);
     }
-    let (spelled, nothing): (_, &[u8]) = match version {
-        Version::V1 => ("v1", b"[]"),
-        Version::V2 => ("v2", b"{\"flows\":[]}"),
-    };
+    let (spelled, nothing) = spelling(version);
     let body = if reload {
         // Whatever was sent counts for nothing; the upstream gets what it surely understands.
         let limit = ctx.gateway.config.limits.body;
@@ -252,6 +249,14 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
         }
         Version::V1 | Version::V2 => response,
     })
+}
+
+/// A version as its header field has it, and its body without flows.
+fn spelling(version: Version) -> (&'static str, &'static [u8]) {
+    match version {
+        Version::V1 => ("v1", b"[]"),
+        Version::V2 => ("v2", b"{\"flows\":[]}"),
+    }
 }
 
 /// Other changes of flows: sent under the deployment lock, without a revision (docs/reference/node-red-admin-api.md

@@ -60,3 +60,24 @@ async fn a_token_is_not_made_for_a_user_who_is_removed_meanwhile() {
     drop(auth);
     assert_eq!(fixture.open().await.active(), 0);
 }
+
+#[tokio::test]
+async fn of_two_tokens_that_are_made_at_once_one_takes_the_last_place_of_the_user() {
+    let fixture = Fixture::with(&[("ann", "*"), ("bob", "*")]);
+    let auth = fixture.open().await;
+    let make = async |name: String, user: &str| {
+        let made = NewToken {
+            name,
+            ..new_token(&["flows.read"])
+        };
+        auth.create_token(made, Some(user), NOW).await
+    };
+    for number in 0..99 {
+        make(format!("ci{number}"), "ann").await.unwrap();
+    }
+    let (one, other) = tokio::join!(make("a".into(), "ann"), make("b".into(), "ann"));
+    assert_ne!(one.is_ok(), other.is_ok());
+    let refused = one.err().or(other.err()).unwrap();
+    assert!(matches!(refused, CreateTokenError::TooMany));
+    make("c".into(), "bob").await.unwrap();
+}

@@ -207,9 +207,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::DoubledHeader(_) | Error::Message(_) => refuse(S::BAD_REQUEST, "invalid_header"),
         Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),
         Error::DeploymentType => refuse(S::BAD_REQUEST, "invalid_deployment_type"),
-        Error::ContentType | Error::ContentEncoding => {
-            refuse(S::UNSUPPORTED_MEDIA_TYPE, MEDIA_TYPE)
-        }
+        Error::ContentType | Error::ContentEncoding => refuse(S::UNSUPPORTED_MEDIA_TYPE, MEDIA),
         Error::BodyTimeout => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
         Error::BodyBroken => refuse(S::BAD_REQUEST, "incomplete_body"),
         Error::UnexpectedBody => refuse(S::BAD_REQUEST, "unexpected_body"),
@@ -291,7 +289,7 @@ fn last(error: &Error) -> Response<Body> {
 
 const BAD_TOKENS: &str = "too_many_bad_tokens";
 const OTHER_METHOD: &str = "method_not_allowed";
-const MEDIA_TYPE: &str = "unsupported_media_type";
+const MEDIA: &str = "unsupported_media_type";
 const OTHER_VERSION: &str = "invalid_websocket_version";
 const BEARER: &str = "Bearer realm=\"flowgate\"";
 const INVALID_REQUEST: &str = "Bearer realm=\"flowgate\", error=\"invalid_request\"";
