@@ -366,12 +366,12 @@ impl Store {
         permitted: oneshot::Receiver<bool>,
     ) -> Result<bool, Error> {
         let commit = move |disk: &mut Disk| {
-            let committed = disk.commit_if(&record, || permitted.blocking_recv() == Ok(true));
-            drop(record);
-            allocator::purge();
-            committed
+            disk.commit_if(&record, || permitted.blocking_recv() == Ok(true))
         };
-        self.owner.ask(commit).await
+        let committed = self.owner.ask(commit).await;
+        // Nobody waits for this.
+        self.owner.send(|_| allocator::purge());
+        committed
     }
 
     /// The revision of the deployment whose files a crash or a power failure had left behind, and that this start has

@@ -45,16 +45,19 @@ impl StoreThread {
         question: impl FnOnce(&mut Disk) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (answer, waiting) = oneshot::channel();
-        let question: Job = Box::new(move |disk| {
+        self.send(move |disk| {
             let _ = answer.send(question(disk));
         });
-        if let Some(questions) = &self.questions {
-            // If the thread is gone, `answer` is dropped, and the caller gets an error.
-            let _ = questions.send(question);
-        }
         waiting
             .await
             .unwrap_or_else(|_| Err(Error::Database("the store gave no answer".into())))
+    }
+
+    /// Sends something to do after what was asked before. If the thread is gone, it is dropped, and an answer with it.
+    pub(super) fn send(&self, job: impl FnOnce(&mut Disk) + Send + 'static) {
+        if let Some(questions) = &self.questions {
+            let _ = questions.send(Box::new(job));
+        }
     }
 }
 
