@@ -37,33 +37,46 @@ pub(super) fn define(native: &JsObject<'_>, scripts: &Weak<Scripts>) -> Result<(
     contexts::define(native, scripts)
 }
 
-/// `send(messages, clone, id)`, which sends with the id of the given message if there is none here; `done(msg)`.
+/// `send(messages, clone)`, which sends with the id of the given message, `sendWith(id, messages, clone)`; `done(msg)`.
 fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
     let weak = scripts.clone();
-    let send =
-        move |ctx: Ctx<'js>, messages: JsValue<'js>, clone: JsValue<'js>, id: Opt<JsValue<'js>>| {
-            let call = Invocation::of(&weak, &ctx)?;
-            if call.state.closing.get() {
-                call.state.push(Effect::Error(
-                    Failure::text("Cannot send from close function"),
-                    None,
-                ));
-                return Ok(());
-            }
-            let id = match id.0 {
-                Some(id) => call.value(&id)?,
-                None => call.state.given_id(),
-            };
-            Outputs::of(&call).send(&messages, &id, clone.as_bool() == Some(false))
-        };
+    // Code calls this one itself, with as many values as it likes.
+    let send = move |ctx: Ctx<'js>, messages: Opt<JsValue<'js>>, clone: Opt<JsValue<'js>>| {
+        let call = Invocation::of(&weak, &ctx)?;
+        let messages = messages.0.unwrap_or_else(|| JsValue::new_undefined(ctx));
+        send_messages(&call, &messages, &call.state.given_id(), clone.0.as_ref())
+    };
     native.set("send", Function::new(ctx.clone(), send)?)?;
+    let weak = scripts.clone();
+    let send_with =
+        move |ctx: Ctx<'js>, id: JsValue<'js>, messages: JsValue<'js>, clone: JsValue<'js>| {
+            let call = Invocation::of(&weak, &ctx)?;
+            send_messages(&call, &messages, &call.value(&id)?, Some(&clone))
+        };
+    native.set("sendWith", Function::new(ctx.clone(), send_with)?)?;
     let weak = scripts.clone();
     let done = move |ctx: Ctx<'js>, msg: JsValue<'js>| {
         let call = Invocation::of(&weak, &ctx)?;
         Outputs::of(&call).done(&msg)
     };
     native.set("done", Function::new(ctx.clone(), done)?)
+}
+
+/// Sends messages with this id, unless the node closes.
+fn send_messages<'js>(
+    call: &Invocation<'js>,
+    messages: &JsValue<'js>,
+    id: &Value,
+    clone: Option<&JsValue<'js>>,
+) -> Result<()> {
+    if call.state.closing.get() {
+        let failure = Failure::text("Cannot send from close function");
+        call.state.push(Effect::Error(failure, None));
+        return Ok(());
+    }
+    let is_late = clone.and_then(JsValue::as_bool) == Some(false);
+    Outputs::of(call).send(messages, id, is_late)
 }
 
 /// `resolved(result, msg, id)`, `rejected(thrown, msg, isNoted)`, `setUp(well)`: the outcomes of asynchronous code.

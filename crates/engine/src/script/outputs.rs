@@ -119,6 +119,16 @@ impl<'a, 'js> Outputs<'a, 'js> {
     /// Messages get this id, that of the received message. The first one, if it `is_late`, is sent as it is when the
     /// code's run ends.
     pub(super) fn send(&self, result: &JsValue<'js>, id: &Value, is_late: bool) -> Result<()> {
+        // Most send one message.
+        if !is_late
+            && result.is_object()
+            && !result.is_array()
+            && let Some(message) = Message::from_value(self.convert(result)?)
+        {
+            let only = vec![(0, with_id(message, id))];
+            self.state.push(Effect::Send(only));
+            return Ok(());
+        }
         let mut found = Found {
             is_late,
             ..Found::default()

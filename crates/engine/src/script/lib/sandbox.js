@@ -154,14 +154,14 @@
     return Object.assign(Object.create(library.bindings), {
       node(msg, id) {
         const own = Object.create(node);
-        own.send = (messages, clone) => native.send(messages, clone, id);
+        own.send = (messages, clone) => native.sendWith(id, messages, clone);
         if (msg !== undefined) own.done = reason => reason ? native.error(reason, msg) : native.done(msg);
         return own;
       },
       // For code that sends nothing after it has returned.
       sharedNode() {
         const shared = Object.create(node);
-        shared.send = (messages, clone) => native.send(messages, clone);
+        shared.send = native.send;
         return shared;
       },
       timerIsDue: ownTimers.due,

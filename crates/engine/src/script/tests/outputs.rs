@@ -79,6 +79,26 @@ fn node_send_sends_a_copy_and_keeps_the_order() {
 }
 
 #[test]
+fn node_send_looks_at_two_values_however_many_it_is_given() {
+    for nothing in ["node.send()", "const m = node; m.send()"] {
+        assert!(matches!(run(nothing, 1.0)[..], [Effect::Done(_)]));
+    }
+    for source in [
+        "node.send(msg, true, 'other'); return",
+        "const m = node; m.send(msg, true, 'other'); return",
+    ] {
+        let effects = run(source, 1.0);
+        let [Effect::Send(messages), Effect::Done(_)] = &effects[..] else {
+            panic!("{effects:?}")
+        };
+        assert_eq!(
+            messages[0].1.get("_msgid").as_str(),
+            Some("0123456789abcdef")
+        );
+    }
+}
+
+#[test]
 fn done_is_automatic_unless_the_code_contains_the_call() {
     assert!(run("if (false) node.done(); return null", 1.0).is_empty());
     assert!(matches!(run("node.done()", 1.0)[..], [Effect::Done(_)]));
