@@ -369,7 +369,7 @@ impl Store {
             disk.commit_if(&record, || permitted.blocking_recv() == Ok(true))
         };
         let committed = self.owner.ask(commit).await;
-        // Nobody waits for this.
+        // The answer does not wait for this.
         self.owner.send(|_| allocator::purge());
         committed
     }
