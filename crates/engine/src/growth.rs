@@ -2,6 +2,7 @@
 //! `tests/instructions` counts the instructions between [`start_counting`] and [`stop_counting`] and compares the two.
 
 use crate::Engine;
+use crate::foreign_nodes;
 use crate::instance::Instance;
 use crate::listeners::Listeners;
 use crate::metrics::Uncounted;
@@ -33,6 +34,7 @@ const CASES: &[Case] = &[
     ("catch-nodes", 500, catch_nodes),
     ("link-call-timeouts", 1000, timeouts),
     ("debug-flood", 2000, debug_flood),
+    ("flow-set-of-the-node-host", 250, host_flow_set),
 ];
 
 #[test]
@@ -278,4 +280,29 @@ fn debug_flood(n: usize) {
     }
     while !listener.drain(50).events.is_empty() {}
     stop_counting();
+}
+
+/// What the node host gets of foreign nodes that name brokers, which name others, and of subflows inside one another.
+fn host_flow_set(n: usize) {
+    let foreign =
+        |n| json!({ "id": format!("f{n}"), "type": "foreign", "b": format!("b{n}"), "wires": [] });
+    let native = |n| json!({ "id": format!("m{n}"), "type": "mqtt in", "broker": format!("b{n}"), "wires": [] });
+    let mut elements = tab((0..n).flat_map(|n| [foreign(n), native(n)]));
+    let list = elements.as_array_mut().unwrap();
+    for n in 0..n {
+        list.extend([
+            json!({ "id": format!("b{n}"), "type": "mqtt-broker", "tls": format!("b{}", n + 1) }),
+            json!({ "id": format!("s{n}"), "type": "subflow" }),
+            json!({ "id": format!("i{n}"), "type": format!("subflow:s{}", n + 1), "z": format!("s{n}"), "wires": [] }),
+        ]);
+    }
+    let innermost = format!("s{n}");
+    list.extend([
+        json!({ "id": innermost, "type": "subflow" }),
+        json!({ "id": "inside", "type": "foreign", "z": innermost, "wires": [] }),
+    ]);
+    start_counting();
+    let selected = foreign_nodes::selected(&elements, &[]);
+    stop_counting();
+    assert_eq!(selected.len(), 4 * n + 3);
 }

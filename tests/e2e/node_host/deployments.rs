@@ -76,6 +76,36 @@ async fn a_deployment_of_nodes_restarts_the_foreign_nodes_that_changed() {
 }
 
 #[tokio::test]
+async fn a_deployment_that_touches_no_foreign_node_does_not_reach_the_host() {
+    let hosted = Hosted::start().await;
+    let flows = |code: &str, width: u32| {
+        let mut counting = trial("a", "send(msg); done()");
+        counting["g"] = json!("g");
+        // The runtime says so whenever it has been given flows.
+        counting["setup"] = json!(
+            "const count = () => { const c = node.context().global; c.set('given', (c.get('given') || 0) + 1); };
+            if (!globalThis.counting) globalThis.counting = require('@node-red/util').events.on('flows:started', count);"
+        );
+        let shown = function("f", "msg.payload = global.get('given') || 0; return msg");
+        let mut flow = chain(vec![counting, shown]);
+        flow.extend([
+            json!({ "id": "g", "type": "group", "z": "t", "x": 0, "y": 0, "w": width, "h": 9, "nodes": ["a", "n"] }),
+            json!({ "id": "n", "type": "function", "z": "t", "g": "g", "x": 1, "y": 1, "func": code, "wires": [] }),
+            json!({ "id": "t2", "type": "tab", "label": code }),
+            json!({ "id": "m", "type": "function", "z": "t2", "x": 1, "y": 1, "func": code, "wires": [] }),
+        ]);
+        json!(flow)
+    };
+    hosted.run(&flows("return msg", 9)).await;
+    let before = hosted.show("/do").await;
+    // A node beside a foreign one, in a group that has grown, and a node on another tab.
+    hosted.run_more(&flows("return", 99)).await;
+    assert_eq!(hosted.show("/do").await, before);
+    hosted.run(&flows("return", 99)).await;
+    assert_ne!(hosted.show("/do").await, before);
+}
+
+#[tokio::test]
 async fn config_nodes_of_packages_have_their_credentials_and_variables_of_the_environment() {
     let hosted = Hosted::start().await;
     let mut user = trial(

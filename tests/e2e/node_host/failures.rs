@@ -76,6 +76,17 @@ async fn a_host_that_is_killed_comes_back() {
 }
 
 #[tokio::test]
+async fn a_message_that_the_host_had_not_taken_when_it_ended_is_an_error() {
+    let hosted = Hosted::start().await;
+    let kill = "if (msg.req.query.how === 'now') process.kill(process.pid, 'SIGKILL');";
+    hosted.run(&flows(&format!("{kill}{ALIVE}"))).await;
+    hosted.until_answered().await;
+    let lost = "Error: the node host ended before it took the message";
+    assert_eq!(hosted.text("/do?how=now").await, lost);
+    hosted.until_answered().await;
+}
+
+#[tokio::test]
 async fn a_host_that_needs_too_much_memory_ends_and_comes_back() {
     let hosted = Hosted::with("memory = \"64MiB\"\n").await;
     hosted.run(&flows(ALIVE)).await;

@@ -73,6 +73,18 @@ fn flows() -> Json {
 }
 
 #[tokio::test]
+async fn messages_for_a_service_that_does_not_connect_are_errors() {
+    let socket = SOCKET.replace("10s", "2s");
+    let hosted = Hosted::prepared_without_waiting(&socket, |_| {}).await;
+    hosted.run(&flows()).await;
+    let answer = hosted.show("/do").await;
+    let lost = json!(["Error: the node host ended before it took the message"]);
+    let down = json!(["Error: the node host does not run"]);
+    assert!(answer == lost || answer == down, "{answer}");
+    assert_eq!(hosted.show("/do").await, down);
+}
+
+#[tokio::test]
 async fn a_service_runs_the_foreign_nodes_and_comes_back_after_its_end() {
     let hosted = Hosted::prepared_without_waiting(SOCKET, super::http::with_web).await;
     hosted.run(&flows()).await;

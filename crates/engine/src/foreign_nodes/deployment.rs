@@ -1,7 +1,8 @@
 //! The node host's part of a deployment. It stops and starts its nodes while the engine's own are closed; the engine
 //! starts those when the host is done, or has failed.
 
-use super::flow_set::{self, is_foreign};
+use super::element::is_foreign;
+use super::flow_set;
 use crate::event_loop::{Change, Thread};
 use crate::node_host::{self, Event, HostFlows, NodeHost};
 use crate::task::Closing;

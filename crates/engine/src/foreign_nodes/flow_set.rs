@@ -1,28 +1,15 @@
 //! The part of the flow set that the node host runs: the foreign nodes, and what they are in. Native nodes are left out;
 //! inside subflow definitions disabled stand-ins keep their wires.
 
+use super::element::{is_foreign, stand_in, whole, with_epoch, without_layout};
+use super::shared_config;
 use crate::hosted_functions::HostedFunctions;
 use crate::node_host::HostFlows;
-use crate::nodes;
 use flows::{Credentials, FlowSet, HiddenVariables, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-
-/// The type of the stand-ins; `host/runtime.js` registers it.
-const STAND_IN: &str = "flowgate-native";
-
-/// Native config nodes that packages use too: the host has those that its elements refer to, besides the engine.
-const SHARED: [&str; 3] = ["tls-config", "http proxy", "mqtt-broker"];
-
-/// Whether the engine lacks this type, which a package may have.
-pub(crate) fn is_foreign(kind: &str) -> bool {
-    !matches!(kind, "tab" | "subflow" | "group")
-        && !kind.starts_with("subflow")
-        && !nodes::knows(kind)
-}
 
 /// Selects what the host runs. `epochs`: how often the engine's plans have restarted an element; the host restarts what
 /// has another one. `functions`: the function nodes among it.
@@ -54,15 +41,17 @@ pub(super) fn select(
         texts.push(match node.kind.as_str() {
             "tab" => containers.contains(node.id.as_str()).then(|| whole(node)),
             "subflow" => definitions.contains(node.id.as_str()).then(|| whole(node)),
-            "group" => containers.contains(node.z.as_str()).then(|| whole(node)),
-            kind if SHARED.contains(&kind) => None,
+            "group" => containers
+                .contains(node.z.as_str())
+                .then(|| without_layout(node)),
+            kind if shared_config::is_shared(kind) => None,
             kind if has_foreign(node) || kind == "global-config" => Some(with_epoch(node, epochs)),
             _ => definitions
                 .contains(node.z.as_str())
                 .then(|| stand_in(node)),
         });
     }
-    add_shared(flows, epochs, &mut texts);
+    shared_config::add(flows, epochs, &mut texts);
     let mut host = HostFlows::default();
     for (node, _) in flows
         .nodes()
@@ -83,39 +72,6 @@ pub(super) fn select(
     host
 }
 
-/// Adds the shared config nodes that the elements refer to, also by other config nodes.
-fn add_shared(flows: &FlowSet, epochs: &FxHashMap<SmolStr, u32>, texts: &mut [Option<String>]) {
-    let nodes = flows.nodes().iter().enumerate();
-    let is_shared = |kind: &str| SHARED.contains(&kind);
-    let mut left: Vec<_> = nodes.filter(|(_, node)| is_shared(&node.kind)).collect();
-    loop {
-        let before = left.len();
-        left.retain(|(at, node)| {
-            let id = Json::from(node.id.as_str()).to_string();
-            if !texts.iter().flatten().any(|text| text.contains(&id)) {
-                return true;
-            }
-            let text = with_epoch(node, epochs);
-            texts[*at] = Some(if connects_twice(flows, node, &id) {
-                with_property(&text, "_twice", "true")
-            } else {
-                text
-            });
-            false
-        });
-        if left.len() == before {
-            return;
-        }
-    }
-}
-
-/// Whether native nodes use this broker too; a container may name it for them.
-fn connects_twice(flows: &FlowSet, broker: &Arc<Node>, id: &str) -> bool {
-    let mut others = flows.nodes().iter().filter(|node| node.id != broker.id);
-    broker.kind == "mqtt-broker"
-        && others.any(|node| !is_foreign(&node.kind) && node.text.contains(id))
-}
-
 /// Leaves out the elements of types that no package has.
 pub(super) fn leave_out(host: &mut HostFlows, is_missing: &dyn Fn(&str) -> bool) {
     let Ok(mut elements) = serde_json::from_str::<Vec<Json>>(&host.flows) else {
@@ -127,50 +83,26 @@ pub(super) fn leave_out(host: &mut HostFlows, is_missing: &dyn Fn(&str) -> bool)
 
 /// The subflow definitions that have foreign nodes, also in instances of others.
 fn definitions<'f>(flows: &'f FlowSet, runs_there: &dyn Fn(&Node) -> bool) -> FxHashSet<&'f str> {
+    let mut users: FxHashMap<&str, Vec<&str>> = FxHashMap::default();
+    let mut left = Vec::new();
+    let inside = flows
+        .nodes()
+        .iter()
+        .filter(|n| flows.subflow(&n.z).is_some());
+    for node in inside {
+        if runs_there(node) {
+            left.push(node.z.as_str());
+        } else if let Some(definition) = node.instance_of() {
+            users.entry(definition).or_default().push(&node.z);
+        }
+    }
     let mut found = FxHashSet::default();
-    loop {
-        let before = found.len();
-        for node in flows.nodes() {
-            let is_inside = flows.subflow(&node.z).is_some();
-            let has = runs_there(node) || node.instance_of().is_some_and(|d| found.contains(d));
-            if is_inside && has {
-                found.insert(node.z.as_str());
-            }
-        }
-        if found.len() == before {
-            return found;
+    while let Some(definition) = left.pop() {
+        if found.insert(definition) {
+            left.extend(users.remove(definition).unwrap_or_default());
         }
     }
-}
-
-fn whole(node: &Arc<Node>) -> String {
-    node.text.to_string()
-}
-
-/// The element with its epoch as one more property, by which the host's runtime sees a change.
-fn with_epoch(node: &Arc<Node>, epochs: &FxHashMap<SmolStr, u32>) -> String {
-    let epoch = epochs.get(&node.id).copied().unwrap_or(0);
-    with_property(&node.text, "_epoch", &epoch.to_string())
-}
-
-fn with_property(element: &str, key: &str, json: &str) -> String {
-    let open = element.strip_suffix('}').unwrap_or(element);
-    format!("{open},\"{key}\":{json}}}")
-}
-
-/// A disabled node in the place of a native one.
-fn stand_in(node: &Arc<Node>) -> String {
-    let mut element = json!({
-        "id": node.id.as_str(), "type": STAND_IN, "z": node.z.as_str(), "d": true,
-        "wires": node.wires.iter().map(|w| w.iter().map(SmolStr::as_str).collect()).collect::<Vec<Vec<_>>>(),
-    });
-    if node.placed {
-        (element["x"], element["y"]) = (0.into(), 0.into());
-    }
-    if !node.group.is_empty() {
-        element["g"] = node.group.as_str().into();
-    }
-    element.to_string()
+    found
 }
 
 /// The variables of the process that the elements name in one of the ways of Node-RED: `${NAME}`, `$(NAME)`, or a text
@@ -195,10 +127,12 @@ fn environment(host: &HostFlows, hidden: &HiddenVariables) -> BTreeMap<String, S
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
-mod tests {
+pub(crate) mod tests {
+    use super::super::element::STAND_IN;
     use super::*;
+    use serde_json::json;
 
-    fn selected(flows: &Json, epochs: &[(&str, u32)]) -> Vec<Json> {
+    pub(crate) fn selected(flows: &Json, epochs: &[(&str, u32)]) -> Vec<Json> {
         let set = FlowSet::parse(flows.to_string().as_bytes()).unwrap();
         let epochs = epochs.iter().map(|(id, n)| ((*id).into(), *n)).collect();
         let host = select(
@@ -210,7 +144,7 @@ mod tests {
         serde_json::from_str(&host.flows).unwrap()
     }
 
-    fn ids(elements: &[Json]) -> Vec<&str> {
+    pub(in super::super) fn ids(elements: &[Json]) -> Vec<&str> {
         elements.iter().filter_map(|e| e["id"].as_str()).collect()
     }
 
@@ -231,22 +165,18 @@ mod tests {
     }
 
     #[test]
-    fn native_config_nodes_that_foreign_nodes_refer_to_are_in_the_host_too() {
-        let flows = json!([
-            {"id": "t", "type": "tab"},
-            {"id": "tls", "type": "tls-config"}, {"id": "other", "type": "tls-config"},
-            {"id": "own", "type": "mqtt-broker", "tls": "tls"}, {"id": "both", "type": "mqtt-broker"},
-            {"id": "native", "type": "mqtt-broker", "tls": "other"}, {"id": "proxy", "type": "http proxy"},
-            {"id": "f", "type": "foreign", "z": "t", "x": 1, "y": 1, "wires": [], "servers": [{"broker": "own"}], "b": "both"},
-            {"id": "m", "type": "mqtt in", "z": "t", "x": 1, "y": 1, "wires": [], "broker": "both"},
-            {"id": "n", "type": "mqtt in", "z": "t", "x": 1, "y": 1, "wires": [], "broker": "native"},
-        ]);
-        let host = selected(&flows, &[]);
-        assert_eq!(ids(&host), ["t", "tls", "own", "both", "f"]);
-        assert_eq!(
-            (&host[2]["_twice"], &host[3]["_twice"]),
-            (&Json::Null, &json!(true))
-        );
+    fn a_group_is_the_same_wherever_it_is_drawn() {
+        let flows = |x: u32, nodes: Json| {
+            json!([
+                {"id": "t", "type": "tab"},
+                {"id": "g", "type": "group", "z": "t", "x": x, "y": x, "w": x, "h": x, "style": {}, "nodes": nodes,
+                    "env": [{"name": "A", "type": "str", "value": "1"}]},
+                {"id": "f", "type": "foreign", "z": "t", "g": "g", "x": 1, "y": 1, "wires": []},
+            ])
+        };
+        let host = selected(&flows(1, json!(["f"])), &[]);
+        assert_eq!(host[1]["env"][0]["value"], "1");
+        assert_eq!(host, selected(&flows(2, json!(["f", "n"])), &[]));
     }
 
     #[test]

@@ -3,11 +3,11 @@
 
 use crate::event_loop::Thread;
 use crate::log_level::Level;
-use crate::node_host::{Event, NodeHost, Report, What};
+use crate::node_host::{Addressed, Event, NodeHost, Report, What};
 use crate::node_info::NodeInfo;
 use smol_str::SmolStr;
 use std::rc::Rc;
-use value::{Message, Value};
+use value::{Failure, Message, Value};
 
 impl Thread {
     /// Handles an event of the node host.
@@ -24,6 +24,14 @@ impl Thread {
             Event::Down => {
                 let status = host.trouble().unwrap_or_default();
                 self.show_on_foreign_nodes(&status, |_| true);
+            }
+            Event::Lost(messages) => {
+                let failure = Failure::error("the node host ended before it took the message");
+                for Addressed { node, message } in messages {
+                    if let Some(info) = self.state.info_of(&node) {
+                        self.state.error(&info, &failure, Some(message));
+                    }
+                }
             }
             Event::Report(report) => self.node_host_report(report),
         }

@@ -9,7 +9,7 @@ use serde_json::json;
 use std::cell::Cell;
 use std::io;
 use std::time::Duration;
-use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::io::{AsyncWriteExt, BufReader, BufWriter};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 
@@ -19,6 +19,12 @@ const PING: Duration = Duration::from_secs(5);
 /// Intervals without a frame after which the host counts as hung. Our choice: packages block for some seconds while they
 /// open a device, not for fifteen.
 const MAX_SILENT: u32 = 3;
+
+/// Bytes that are read or written at once: as many as Node.js reads at once.
+const BUFFER: usize = 64 << 10;
+
+/// Frames that are taken at once to be written.
+const MAX_READY: usize = 64;
 
 /// How often a reader that waits for a flow looks again.
 const LOOK: Duration = Duration::from_millis(50);
@@ -31,13 +37,20 @@ pub(super) struct Pulse {
     pub(super) pings: Cell<u32>,
 }
 
-/// Writes frames to the process. Ends with an error.
+/// Writes frames to the process, those that are ready together. Ends with an error.
 pub(super) async fn write(
-    mut socket: UnixStream,
+    socket: UnixStream,
     mut frames: mpsc::UnboundedReceiver<Bytes>,
 ) -> io::Error {
-    while let Some(frame) = frames.recv().await {
-        if let Err(error) = socket.write_all(&frame).await {
+    let mut socket = BufWriter::with_capacity(BUFFER, socket);
+    let mut ready = Vec::new();
+    while frames.recv_many(&mut ready, MAX_READY).await > 0 {
+        for frame in ready.drain(..) {
+            if let Err(error) = socket.write_all(&frame).await {
+                return error;
+            }
+        }
+        if let Err(error) = socket.flush().await {
             return error;
         }
     }
@@ -46,7 +59,7 @@ pub(super) async fn write(
 
 /// Reads the frames of the process, while the flows that have foreign nodes have room. Ends with the reason.
 pub(super) async fn read(host: &NodeHost, socket: UnixStream, pulse: &Pulse) -> String {
-    let mut socket = BufReader::with_capacity(64 << 10, socket);
+    let mut socket = BufReader::with_capacity(BUFFER, socket);
     loop {
         let frame = match frame::read(&mut socket).await {
             Ok(Some(frame)) => frame,

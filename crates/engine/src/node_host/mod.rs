@@ -3,7 +3,7 @@
 //!
 //! - `process` starts, watches and restarts the process, of the `program`, or `listener` waits for one that is a service; `reload` restarts it when packages have changed, `culprits` finds packages that end it; `connection` serves its sockets; `log_lines` takes its output.
 //! - `frame`, `received`, `values` and `handles` are the format of the frames.
-//! - `deployment` sends it the flow set, `reports` reads what its nodes report, `questions` answers what it asks.
+//! - `deployment` sends it the flow set, `reports` reads what its nodes report, `questions` answers what it asks; `outgoing` is what is on its way to it.
 //! - `host/*.js` is the program that runs in the process.
 
 mod connection;
@@ -13,6 +13,7 @@ mod frame;
 mod handles;
 mod listener;
 mod log_lines;
+mod outgoing;
 mod process;
 mod program;
 mod questions;
@@ -22,6 +23,7 @@ mod reports;
 mod values;
 
 pub(crate) use deployment::HostFlows;
+pub(crate) use outgoing::Addressed;
 pub(crate) use process::supervise;
 pub use program::command;
 pub(crate) use reports::{Event, Report, What};
@@ -36,6 +38,7 @@ use culprits::Culprits;
 use frame::MAX_FRAME;
 use futures_util::FutureExt;
 use handles::Handles;
+use outgoing::Outgoing;
 use received::NodeSet;
 use reload::{End, Reload};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -72,12 +75,7 @@ pub(crate) struct NodeHost {
     state: Cell<State>,
     /// The types that the packages of the process have; `None`: it has not loaded them yet.
     types: RefCell<Option<FxHashSet<SmolStr>>>,
-    /// The frames for the process.
-    frames: RefCell<Option<mpsc::UnboundedSender<Bytes>>>,
-    /// Messages for nodes that have not started yet.
-    early: RefCell<Vec<Bytes>>,
-    /// Bytes of frames that the process has not taken.
-    in_flight: Cell<usize>,
+    outgoing: RefCell<Outgoing>,
     /// The deployments that the process has not finished.
     pending: RefCell<FxHashMap<u32, oneshot::Sender<Option<String>>>>,
     deployments: Cell<u32>,
@@ -142,9 +140,7 @@ impl NodeHost {
             handles: Handles::default(),
             state: Cell::new(State::Starting),
             types: RefCell::default(),
-            frames: RefCell::default(),
-            early: RefCell::default(),
-            in_flight: Cell::new(0),
+            outgoing: RefCell::default(),
             pending: RefCell::default(),
             deployments: Cell::new(0),
             running: RefCell::default(),
@@ -172,26 +168,27 @@ impl NodeHost {
         let escaped = encoded.escaped;
         encoded.push(if escaped { ",\"escaped\":true}" } else { "}" });
         let frame = frame::encode(&encoded.json, &encoded.attachments)?;
-        if self.in_flight.get() + frame.len() > MAX_IN_FLIGHT {
+        let mut outgoing = self.outgoing.borrow_mut();
+        if outgoing.bytes() + frame.len() > MAX_IN_FLIGHT {
             return Err(Failure::error("too many messages wait for the node host"));
         }
         self.metrics.received.increment(1);
+        let (node, message) = (id.into(), message.clone());
+        let message = Addressed { node, message };
         if self.state.get() == State::Starting {
-            self.add_in_flight(frame.len());
-            self.early.borrow_mut().push(frame);
+            outgoing.wait(message, frame);
         } else {
-            self.send(frame);
+            outgoing.send_message(message, frame);
         }
+        self.press(&outgoing);
         Ok(())
     }
 
     /// Sends a frame, if the process runs.
     fn send(&self, frame: Bytes) {
-        self.add_in_flight(frame.len());
-        if let Some(frames) = &*self.frames.borrow() {
-            // It may be ending; then what was in flight is forgotten.
-            let _ = frames.send(frame);
-        }
+        let mut outgoing = self.outgoing.borrow_mut();
+        outgoing.send(frame);
+        self.press(&outgoing);
     }
 
     /// Sends a frame of JSON without attachments.
@@ -202,18 +199,18 @@ impl NodeHost {
         }
     }
 
-    fn add_in_flight(&self, bytes: usize) {
-        self.in_flight.set(self.in_flight.get() + bytes);
-        if self.in_flight.get() > self.pause {
+    /// Pauses sources if much is on its way.
+    fn press(&self, outgoing: &Outgoing) {
+        if outgoing.bytes() > self.pause {
             self.pressure.set_host_full(true);
         }
     }
 
     /// The process has handed so many bytes to its nodes.
     fn taken(&self, bytes: usize) {
-        self.in_flight
-            .set(self.in_flight.get().saturating_sub(bytes));
-        if self.in_flight.get() <= self.pause / 2 {
+        let mut outgoing = self.outgoing.borrow_mut();
+        outgoing.taken(bytes);
+        if outgoing.bytes() <= self.pause / 2 {
             self.pressure.set_host_full(false);
         }
     }
@@ -289,7 +286,7 @@ impl NodeHost {
     /// A process begins; these are the frames for it.
     fn begin(&self, frames: mpsc::UnboundedSender<Bytes>) {
         self.state.set(State::Starting);
-        self.frames.replace(Some(frames));
+        self.outgoing.borrow_mut().begin(frames);
         // The process before may have ended by itself before it was killed.
         let _ = self.end.notified().now_or_never();
         self.reason.take();
@@ -322,28 +319,25 @@ impl NodeHost {
         self.state.set(State::Running);
         tracing::info!(target: "node_host", "the node host is ready");
         self.served.set_up(true);
-        for frame in self.early.take() {
-            self.in_flight
-                .set(self.in_flight.get().saturating_sub(frame.len()));
-            self.send(frame);
-        }
+        self.outgoing.borrow_mut().send_early();
     }
 
-    /// The process has ended: nothing is on its way any more.
+    /// The process has ended: nothing is on its way any more. What was is an error of the nodes that it was sent to.
     fn ended(&self) -> End {
         let end = self.reload.ended();
         self.state.set(State::Down);
         self.served.set_up(false);
-        self.frames.take();
         self.types.take();
-        self.early.take();
         self.pending.take();
         self.running.take();
         self.watched.take();
-        self.in_flight.set(0);
+        let lost = self.outgoing.borrow_mut().end();
         self.pressure.set_host_full(false);
         self.handles.clear();
         self.publish(Event::Down);
+        if !lost.is_empty() {
+            self.publish(Event::Lost(lost));
+        }
         end
     }
 

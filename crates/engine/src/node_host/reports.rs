@@ -2,6 +2,7 @@
 //! stops and starts the engine's nodes, they wait.
 
 use super::NodeHost;
+use super::outgoing::Addressed;
 use super::received::{Kind, Received};
 use super::values::decode;
 use crate::log_level::Level;
@@ -21,6 +22,8 @@ pub(crate) enum Event {
     Running,
     /// The process has ended.
     Down,
+    /// Messages that a process which has ended did not take.
+    Lost(Vec<Addressed>),
     /// A report of one of its nodes.
     Report(Report),
 }

@@ -11,6 +11,8 @@ const TO_ENGINE = 4;
 const HEAD = 8;
 // Bytes of one frame; the engine has the same limit.
 const MAX_FRAME = 64 * 1024 * 1024;
+// Bytes that wait for the end of a callback: as many as the engine reads at once.
+const MAX_PENDING = 64 * 1024;
 
 function writeAll(bytes) {
     for (let at = 0; at < bytes.length; ) {
@@ -28,7 +30,20 @@ function readExactly(length) {
     return bytes;
 }
 
-// Sends a frame. Throws a RangeError if it is too large; then nothing was sent.
+// What is written together: the frames of one callback, if they are small.
+let pending = [];
+let pendingBytes = 0;
+
+// Writes what was sent.
+function flush() {
+    if (pending.length === 0) return;
+    const frames = pending;
+    [pending, pendingBytes] = [[], 0];
+    writeAll(Buffer.concat(frames));
+}
+
+// Sends a frame, which is written when the callback that runs has ended. Throws a RangeError if it is too large; then
+// nothing was sent.
 function send(frame, attachments = []) {
     const json = Buffer.from(JSON.stringify(frame));
     const attached = attachments.reduce((sum, bytes) => sum + bytes.length, 0);
@@ -38,12 +53,26 @@ function send(frame, attachments = []) {
     const head = Buffer.allocUnsafe(HEAD);
     head.writeUInt32LE(json.length, 0);
     head.writeUInt32LE(attached, 4);
-    writeAll(Buffer.concat([head, json, ...attachments]));
+    if (pending.length === 0) queueMicrotask(flush);
+    pending.push(head, json, ...attachments);
+    pendingBytes += HEAD + json.length + attached;
+    // A node may write into its buffers when it has sent them.
+    if (attached > 0 || pendingBytes > MAX_PENDING) flush();
+}
+
+// A package may end the process.
+process.on("exit", flush);
+
+// Sends a frame at once: the process may be about to end.
+function sendNow(frame) {
+    send(frame);
+    flush();
 }
 
 // Sends a question, and blocks until the engine has answered it.
 function ask(frame, attachments) {
     send(frame, attachments);
+    flush();
     const head = readExactly(HEAD);
     const json = readExactly(head.readUInt32LE(0));
     return { frame: JSON.parse(json), attachments: readExactly(head.readUInt32LE(4)) };
@@ -80,4 +109,4 @@ function listen(receive, taken) {
     socket.on("error", () => socket.destroy());
 }
 
-module.exports = { send, ask, listen };
+module.exports = { send, sendNow, ask, listen };

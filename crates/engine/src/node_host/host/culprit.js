@@ -3,7 +3,7 @@
 const fs = require("node:fs");
 const Module = require("node:module");
 const path = require("node:path");
-const { send } = require("channel.js");
+const { sendNow } = require("channel.js");
 
 // The outermost package with nodes, if the file is in one: what a package has installed for itself counts as its own.
 function packageOf(file) {
@@ -38,12 +38,12 @@ function watchLoading() {
     let last;
     Module._load = function (request, ...rest) {
         const name = path.isAbsolute(request) ? packageOf(request) : undefined;
-        if (name !== undefined && name !== last) send({ t: "loading", package: (last = name) });
+        if (name !== undefined && name !== last) sendNow({ t: "loading", package: (last = name) });
         return load.call(this, request, ...rest);
     };
     return () => {
         Module._load = load;
-        if (last !== undefined) send({ t: "loading" });
+        if (last !== undefined) sendNow({ t: "loading" });
     };
 }
 

@@ -1,6 +1,6 @@
 // The node host: starts the runtime as the engine's first frame says, then does what its frames ask for.
 "use strict";
-const { send, listen } = require("channel.js");
+const { send, sendNow, listen } = require("channel.js");
 const { blamed } = require("culprit.js");
 const { decode, release, unused } = require("values.js");
 const { watch, handleError } = require("reports.js");
@@ -21,7 +21,7 @@ async function begin(frame) {
         report();
         send({ t: "ready", sets: host.sets, version: host.version, node: process.version });
     } catch (error) {
-        send({ t: "failed", error: error?.message ?? String(error) });
+        sendNow({ t: "failed", error: error?.message ?? String(error) });
         process.exit(1);
     }
 }
@@ -61,7 +61,7 @@ setInterval(() => {
 // A package that throws outside of its handlers ends the host, as it would end Node-RED; the engine starts it again.
 process.on("uncaughtException", (error) => {
     try {
-        send({ t: "failed", error: error?.stack ?? String(error), package: blamed(error) });
+        sendNow({ t: "failed", error: error?.stack ?? String(error), package: blamed(error) });
     } finally {
         process.exit(1);
     }
