@@ -282,7 +282,7 @@ fn debug_flood(n: usize) {
     stop_counting();
 }
 
-/// What the node host gets of foreign nodes that name brokers, which name others, and of subflows inside one another.
+/// What the node host gets of foreign nodes that name brokers, which name others, and of subflows that have one in them.
 fn host_flow_set(n: usize) {
     let foreign =
         |n| json!({ "id": format!("f{n}"), "type": "foreign", "b": format!("b{n}"), "wires": [] });
@@ -293,13 +293,12 @@ fn host_flow_set(n: usize) {
         list.extend([
             json!({ "id": format!("b{n}"), "type": "mqtt-broker", "tls": format!("b{}", n + 1) }),
             json!({ "id": format!("s{n}"), "type": "subflow" }),
-            json!({ "id": format!("i{n}"), "type": format!("subflow:s{}", n + 1), "z": format!("s{n}"), "wires": [] }),
+            json!({ "id": format!("i{n}"), "type": "subflow:s", "z": format!("s{n}"), "wires": [] }),
         ]);
     }
-    let innermost = format!("s{n}");
     list.extend([
-        json!({ "id": innermost, "type": "subflow" }),
-        json!({ "id": "inside", "type": "foreign", "z": innermost, "wires": [] }),
+        json!({ "id": "s", "type": "subflow" }),
+        json!({ "id": "inside", "type": "foreign", "z": "s", "wires": [] }),
     ]);
     start_counting();
     let selected = foreign_nodes::selected(&elements, &[]);
