@@ -1,24 +1,29 @@
 // The node host under load. `chaos`: what native flows notice when the host is killed every 5 s, beside the same without
 // kills. `figures`: what a message through a foreign node costs, and the memory, beside a Node-RED with the same packages.
 //
-//   node node_host.mjs FLOWGATE chaos|figures [SECONDS]     see tests/node-host-load
+// `start`: when native flows are live after a start, with and without a host, by turns.
+//
+//   node node_host.mjs FLOWGATE chaos|figures|start [SECONDS]     see tests/node-host-load
 
 import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
-import { Gateway, NodeRed, pause, percentile, until } from './parts.mjs';
+import { Gateway, NodeRed, median, pause, percentile, until } from './parts.mjs';
 
 const tests = path.resolve(import.meta.dirname, '..');
 const PACKAGES = ['node-red-node-random', 'node-red-node-smooth', 'node-red-contrib-queue-gate'];
 const [program, what, seconds = '120'] = process.argv.slice(2);
 /** Milliseconds between two kills. */
 const KILLS = 5000;
-const CONFIG = `
+const WITHOUT_HOST = `
 server = { listen = ["127.0.0.1:0"], workers = 1 }
 log = { format = "json", access = false }
-[engine.node_host]
+`;
+const CONFIG = `${WITHOUT_HOST}[engine.node_host]
 directory = "user"
 `;
+/** Starts that are measured of each. */
+const STARTS = 15;
 
 /** A user directory with the packages, and with Node-RED's runtime where flowgate needs it. */
 function install(directory, withRuntime) {
@@ -29,10 +34,15 @@ function install(directory, withRuntime) {
     if (withRuntime) link('.', '@node-red');
 }
 
+function gatewayWith(config) {
+    const gateway = new Gateway('node-host', path.resolve(program), config);
+    install(path.join(gateway.directory, 'user'), true);
+    return gateway;
+}
+
 /** A runtime: processes, and how to deploy. */
 async function flowgate() {
-    const gateway = new Gateway('node-host', path.resolve(program), CONFIG);
-    install(path.join(gateway.directory, 'user'), true);
+    const gateway = gatewayWith(CONFIG);
     await gateway.start();
     await until('the host is ready', () => gateway.log.some((line) => line.includes('the node host is ready')));
     const token = await gateway.token();
@@ -171,7 +181,51 @@ async function figures(make) {
     runtime.remove();
 }
 
-if (what === 'chaos') {
+/** Milliseconds from the start of the process until a native flow returns a line. */
+async function startOf(gateway, port) {
+    gateway.gone = false;
+    const began = performance.now();
+    const listening = gateway.start();
+    while (!(await answers(port))) await pause(1);
+    const took = performance.now() - began;
+    await listening;
+    gateway.signal('TERM');
+    await gateway.ended;
+    return took;
+}
+
+const answers = (port) =>
+    new Promise((done) => {
+        const socket = net.connect(port, '127.0.0.1', () => socket.write('0\n'));
+        socket.on('data', () => done(true) || socket.destroy()).on('error', () => done(false));
+    });
+
+async function starts() {
+    const kinds = [];
+    for (const [name, config, others] of [['without a host', WITHOUT_HOST, []], ['with a host', CONFIG, [foreign]]]) {
+        const [gateway, port] = [gatewayWith(config), await freePort()];
+        await gateway.start();
+        const tabs = Array.from({ length: 100 }, (_, n) => n).map((n) => [{ id: `t${n}`, type: 'tab', label: `t${n}` }, { id: `n${n}`, z: `t${n}`, type: 'function', x: 1, y: 1, func: 'return msg', outputs: 1, wires: [] }]);
+        const flows = [...echo('native', port, [native]), ...(others.length ? echo('foreign', await freePort(), others) : []), ...tabs.flat()];
+        const { status, body } = await gateway.deploy(await gateway.token(), flows);
+        if (status !== 200) throw new Error(`POST /flows: ${status} ${body}`);
+        gateway.signal('TERM');
+        await gateway.ended;
+        kinds.push({ name, gateway, port, took: [] });
+    }
+    for (let n = 0; n < STARTS; n++) {
+        for (const { gateway, port, took } of kinds) took.push(await startOf(gateway, port));
+    }
+    for (const { name, gateway, took } of kinds) {
+        const sorted = took.sort((a, b) => a - b);
+        console.log(`native flows are live ${name}: median ${median(sorted).toFixed(1)} ms, ${sorted[0].toFixed(1)} to ${sorted.at(-1).toFixed(1)} ms in ${STARTS} starts`);
+        gateway.remove();
+    }
+}
+
+if (what === 'start') {
+    await starts();
+} else if (what === 'chaos') {
     await chaos(false);
     await chaos(true);
 } else {
