@@ -189,7 +189,7 @@ async function startOf(gateway, port) {
     while (!(await answers(port))) await pause(1);
     const took = performance.now() - began;
     await listening;
-    gateway.signal('TERM');
+    gateway.signal('SIGTERM');
     await gateway.ended;
     return took;
 }
@@ -209,7 +209,7 @@ async function starts() {
         const flows = [...echo('native', port, [native]), ...(others.length ? echo('foreign', await freePort(), others) : []), ...tabs.flat()];
         const { status, body } = await gateway.deploy(await gateway.token(), flows);
         if (status !== 200) throw new Error(`POST /flows: ${status} ${body}`);
-        gateway.signal('TERM');
+        gateway.signal('SIGTERM');
         await gateway.ended;
         kinds.push({ name, gateway, port, took: [] });
     }
