@@ -79,6 +79,7 @@ mod console;
 mod contexts;
 mod control_commands;
 mod cross_origin;
+mod debian_package;
 mod deploy;
 mod deploy_conflicts;
 mod deploy_validation;
