@@ -2,8 +2,8 @@
 //! (docs/reference/node-red-admin-api.md §4).
 //!
 //! One task of the control runtime serialises each batch once, whatever the number of editors. All of them receive all
-//! topics; a subscription only repeats retained messages. A flood of debug messages loses its oldest ones, so that the
-//! newest is sent within two seconds.
+//! topics; a subscription only repeats retained messages. A flood of messages of debug nodes or packages loses its oldest
+//! ones, so that the newest is sent within two seconds.
 
 use super::outbox::{Frame, Level, Outbox};
 use super::topic_filter::Pattern;
@@ -21,11 +21,16 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Messages of a frame (docs/reference/node-red-admin-api.md §4).
 const BATCH: usize = 50;
 
-/// Debug messages that wait to be sent; and as many of all other events. Our choice: what is sent in three quarters of a
+/// Messages of debug nodes and packages that wait to be sent; and as many of all other events. Our choice: what is sent in three quarters of a
 /// second, so that both are sent in less than two; the sidebar shows the newest 100.
 const WAITING: usize = 15 * BATCH;
 /// Batches between reports of lost messages during a flood, our choice: those of a second.
 const REPORT_INTERVAL: u32 = 20;
+
+/// Topics of packages that are retained, and the bytes of each message. Our choice: packages retain a state of each of their
+/// config nodes, most often a few words; the memory is bounded.
+const RETAINED_TOPICS: usize = 500;
+const RETAINED_BYTES: usize = 16 << 10;
 
 const STATE: &str = "notification/runtime-state";
 const STOPPED: &str = "notification/stopped-flows";
@@ -44,6 +49,7 @@ struct Retained {
     stopped: Option<Arc<str>>,
     deploy: Option<Arc<str>>,
     status: BTreeMap<SmolStr, Arc<str>>,
+    packages: BTreeMap<SmolStr, Arc<str>>,
     editors: Vec<Outbox>,
 }
 
@@ -84,7 +90,10 @@ impl Topics {
             unreported = REPORT_INTERVAL.min(unreported + 1);
             if lost > 0 && (next_batch.is_last || unreported >= REPORT_INTERVAL) {
                 let text = lost_note(lost);
-                self.board().send(&[Message { text, debug: false }]);
+                self.board().send(&[Message {
+                    text,
+                    may_be_lost: false,
+                }]);
                 (lost, unreported) = (0, 0);
             }
             self.publish(next_batch.events);
@@ -125,8 +134,11 @@ impl Topics {
             let runtime = runtime.filter_map(|(_, message)| message.clone());
             let covered = |(id, _): &(&SmolStr, _)| pattern.covers(&format!("status/{id}"));
             let status = board.status.iter().filter(covered);
+            let packages = board.packages.iter();
+            let packages = packages.filter(|(topic, _)| pattern.covers(topic));
             runtime
                 .chain(status.map(|(_, message)| Arc::clone(message)))
+                .chain(packages.map(|(_, message)| Arc::clone(message)))
                 .collect()
         };
         let texts: Vec<&str> = messages.iter().map(AsRef::as_ref).collect();
@@ -155,7 +167,7 @@ impl Topics {
 struct Message {
     text: Arc<str>,
     /// Whether an editor that is too slow may lose it.
-    debug: bool,
+    may_be_lost: bool,
 }
 
 /// An event as it is sent, and what of it is retained.
@@ -168,6 +180,8 @@ enum Retention {
     NoStatus(SmolStr),
     Debug(Arc<str>),
     NodeSets(Arc<str>),
+    /// Of a package; retained instead of the one before, or not.
+    Package(SmolStr, bool, Arc<str>),
 }
 
 impl Retention {
@@ -189,6 +203,14 @@ impl Retention {
                 Self::NodeSets(message(&format!("notification/node/{change}"), &data))
             }
             Event::Debug(data) => Self::Debug(message("debug", &data)),
+            Event::Package {
+                topic,
+                data,
+                retain,
+            } => {
+                let text = package_message(&topic, &data);
+                Self::Package(topic, retain, text)
+            }
         }
     }
 }
@@ -197,7 +219,23 @@ impl Retained {
     /// Retains what is to be retained; gives what is to be sent.
     fn keep(&mut self, retention: Retention) -> Option<Message> {
         let text = match retention {
-            Retention::Debug(text) => return Some(Message { text, debug: true }),
+            Retention::Debug(text) => {
+                return Some(Message {
+                    text,
+                    may_be_lost: true,
+                });
+            }
+            Retention::Package(topic, retain, text) => {
+                self.packages.remove(&topic);
+                let has_room = self.packages.len() < RETAINED_TOPICS;
+                if retain && has_room && text.len() <= RETAINED_BYTES {
+                    self.packages.insert(topic, Arc::clone(&text));
+                }
+                return Some(Message {
+                    text,
+                    may_be_lost: true,
+                });
+            }
             Retention::NodeSets(text) => text,
             Retention::State(text) => self.state.insert(text).clone(),
             Retention::Stopped(text) => self.stopped.insert(text).clone(),
@@ -211,7 +249,10 @@ impl Retained {
                 message(&format!("status/{id}"), &Json::Object(Map::new()))
             }
         };
-        Some(Message { text, debug: false })
+        Some(Message {
+            text,
+            may_be_lost: false,
+        })
     }
 
     /// Sends one frame to all editors, and removes those that are too slow.
@@ -244,8 +285,18 @@ fn message(topic: &str, data: &Json) -> Arc<str> {
     format!("{{\"topic\":{},\"data\":{data}}}", Json::from(topic)).into()
 }
 
+/// `data`: JSON, or nothing.
+fn package_message(topic: &str, data: &str) -> Arc<str> {
+    let topic = Json::from(topic);
+    match data {
+        "" => format!("{{\"topic\":{topic}}}"),
+        data => format!("{{\"topic\":{topic},\"data\":{data}}}"),
+    }
+    .into()
+}
+
 fn lost_note(count: u64) -> Arc<str> {
-    let text = format!("{count} debug messages were lost: there were too many at a time");
+    let text = format!("{count} messages were lost: there were too many at a time");
     let format = format!("string[{}]", text.len());
     // As a warning of no node: level 30 (docs/reference/node-red-admin-api.md §4).
     let data = json!({ "level": 30, "id": "", "type": "flowgate", "msg": text, "format": format });
@@ -261,10 +312,10 @@ fn frame(messages: &[&str]) -> Bytes {
     format!("[{}]", messages.join(",")).into()
 }
 
-/// A frame of which debug messages may be lost.
+/// A frame of which messages of debug nodes and packages may be lost.
 fn divisible(messages: &[Message]) -> Frame {
     let all: Vec<&str> = messages.iter().map(|m| &*m.text).collect();
-    let rest = messages.iter().filter(|m| !m.debug);
+    let rest = messages.iter().filter(|m| !m.may_be_lost);
     let rest: Vec<&str> = rest.map(|m| &*m.text).collect();
     match all.len() - rest.len() {
         0 => Frame::whole(frame(&all)),
@@ -314,6 +365,48 @@ mod tests {
         messages
             .map(|mut m| (m["topic"].as_str().unwrap().to_owned(), m["data"].take()))
             .collect()
+    }
+
+    #[tokio::test]
+    async fn the_last_messages_of_packages_are_retained_if_they_want_it() {
+        let (events, topics) = engine();
+        let publish = |topic: &str, data: &str, retain: bool| {
+            let (topic, data) = (topic.into(), data.into());
+            events.publish(Event::Package {
+                topic,
+                data,
+                retain,
+            });
+        };
+        publish("a/one", "1", true);
+        publish("a/two", "2", true);
+        publish("a/two", "3", false);
+        publish("a/none", "", true);
+        publish(
+            "a/long",
+            &format!("\"{}\"", "x".repeat(RETAINED_BYTES)),
+            true,
+        );
+        publish("b", "[4]", true);
+        let mut editor = editor(&topics);
+        let task = tokio::spawn(Arc::clone(&topics).tell());
+        assert_eq!(next_batch(&mut editor).await.len(), 6);
+        let one = |data| {
+            vec![
+                ("a/none".to_owned(), Json::Null),
+                ("a/one".to_owned(), data),
+            ]
+        };
+        assert_eq!(retained(&topics, "a/#"), one(json!(1)));
+        assert_eq!(retained(&topics, "b"), [("b".to_owned(), json!([4]))]);
+        for n in 0..2 * RETAINED_TOPICS {
+            publish(&format!("many/{n}"), "1", true);
+        }
+        while topics.board().packages.len() < RETAINED_TOPICS {
+            next_batch(&mut editor).await;
+        }
+        assert_eq!(retained(&topics, "many/#").len(), RETAINED_TOPICS - 3);
+        task.abort();
     }
 
     #[tokio::test]
@@ -441,7 +534,7 @@ mod tests {
         let task = tokio::spawn(Arc::clone(&topics).tell());
         let note = next_batch(&mut editor).await;
         let text = note[0]["data"]["msg"].as_str().unwrap();
-        assert!(text.starts_with("97 debug messages were lost"), "{text}");
+        assert!(text.starts_with("97 messages were lost"), "{text}");
         let newest = next_batch(&mut editor).await;
         assert_eq!((newest.len(), &newest[2]["data"]["msg"]), (3, &json!(99)));
         task.abort();

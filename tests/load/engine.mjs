@@ -347,7 +347,7 @@ async function debugFlood(runtime) {
         for (const { topic, data: message } of [JSON.parse(String(data))].flat()) {
             if (topic !== 'debug') continue;
             if (message.id === 'show') shown++;
-            else lost += Number(/^(\d+) debug messages were lost/.exec(message.msg)?.[1] ?? 0);
+            else lost += Number(/^(\d+) messages were lost/.exec(message.msg)?.[1] ?? 0);
             if (message.id === 'show' && message.msg === 'last') newest = performance.now();
         }
     });

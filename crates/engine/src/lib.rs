@@ -419,6 +419,7 @@ async fn thread(
     };
     let parts = (&state.contexts, &state.pressure);
     let served = Arc::clone(&shared.packages);
+    let publish = (state.events.clone(), publish);
     state.node_host = NodeHost::new(&state.config, (&metrics, served), parts, publish);
     if let Some(host) = &state.node_host {
         tokio::task::spawn_local(node_host::supervise(Rc::clone(host)));

@@ -334,7 +334,8 @@ fn seen(event: &Event) -> Option<Seen> {
         Event::RuntimeState(_)
         | Event::StoppedFlows(_)
         | Event::RuntimeDeploy { .. }
-        | Event::NodeSets { .. } => None,
+        | Event::NodeSets { .. }
+        | Event::Package { .. } => None,
     }
 }
 

@@ -1,8 +1,8 @@
 //! The events that the engine publishes for editors while flows run, and the queues that carry them from the engine's
 //! thread to the listeners.
 //!
-//! Publishing never waits. When a listener is slow, the oldest debug messages are lost and counted; of each node's status
-//! the newest is kept. So the newest message is not late, and a listener's last state is right.
+//! Publishing never waits. When a listener is slow, the oldest messages of debug nodes and packages are lost and counted; of
+//! each node's status the newest is kept. So the newest message is not late, and a listener's last state is right.
 
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -40,6 +40,15 @@ pub enum Event {
     },
     /// Topic `debug`: a debug node's message, or a warning or error of any node.
     Debug(Json),
+    /// A topic of a package's own (`RED.comms.publish`), for its part of the editor.
+    Package {
+        /// The topic.
+        topic: SmolStr,
+        /// JSON; empty: none.
+        data: Arc<str>,
+        /// Whether editors that connect later get it too.
+        retain: bool,
+    },
 }
 
 /// Publishes events to listeners; clones share it.
@@ -59,7 +68,7 @@ struct Subscribers {
 pub struct Limits {
     /// Bytes, about.
     pub bytes: usize,
-    /// Debug messages; and of all other events as many.
+    /// Messages of debug nodes and packages; and of all other events as many.
     pub events: usize,
 }
 
@@ -75,7 +84,7 @@ pub struct Listener {
 pub struct Batch {
     /// In the order in which they were published.
     pub events: Vec<Event>,
-    /// Debug messages that were lost before these, because too much was waiting.
+    /// Messages of debug nodes and packages that were lost before these, because too much was waiting.
     pub lost: u64,
     /// Whether nothing waits after these.
     pub is_last: bool,
@@ -91,12 +100,13 @@ struct Queue {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Data of debug messages, and all other events, each with its number in the order of publication.
-    debug: VecDeque<(u64, Json)>,
+    /// Messages of debug nodes and packages, which may be lost, and all other events, each with its number in the order of
+    /// publication.
+    messages: VecDeque<(u64, Event)>,
     others: VecDeque<(u64, Event)>,
     published: u64,
-    /// Of `debug`, about.
-    debug_bytes: usize,
+    /// Of `messages`, about.
+    message_bytes: usize,
     /// Of each node the newest status since there was no room: newer than all that waits in `others`.
     late: HashMap<SmolStr, Option<Json>>,
     lost: u64,
@@ -218,20 +228,20 @@ impl Queue {
 impl Waiting {
     fn has_news(&self) -> bool {
         let Self {
-            debug,
+            messages,
             others,
             late,
             ..
         } = self;
-        !(debug.is_empty() && others.is_empty() && late.is_empty() && self.lost == 0)
+        !(messages.is_empty() && others.is_empty() && late.is_empty() && self.lost == 0)
     }
 
     fn put(&mut self, event: Event, limits: Limits) {
         self.published += 1;
         match event {
-            Event::Debug(data) => {
-                self.debug_bytes += size(&data);
-                self.debug.push_back((self.published, data));
+            Event::Debug(_) | Event::Package { .. } => {
+                self.message_bytes += size(&event);
+                self.messages.push_back((self.published, event));
             }
             Event::Status { id, status } if !self.late.is_empty() || self.is_full(limits) => {
                 self.late.insert(id, status);
@@ -239,13 +249,12 @@ impl Waiting {
             // Runtime-wide events are rare.
             event => self.others.push_back((self.published, event)),
         }
-        while self.debug.len() > limits.events || self.bytes() > limits.bytes {
+        while self.messages.len() > limits.events || self.bytes() > limits.bytes {
             // The newest is shown, however long.
-            if self.debug.len() < 2 {
+            if self.messages.len() < 2 {
                 break;
             }
-            let oldest = self.debug.pop_front();
-            self.debug_bytes -= oldest.map_or(0, |(_, data)| size(&data));
+            self.oldest_message();
             self.lost += 1;
         }
     }
@@ -256,7 +265,7 @@ impl Waiting {
     }
 
     fn bytes(&self) -> usize {
-        self.debug_bytes + self.others.len() * EVENT
+        self.message_bytes + self.others.len() * EVENT
     }
 
     fn take(&mut self, most: usize) -> Batch {
@@ -265,7 +274,7 @@ impl Waiting {
             let late = late.map(|(id, status)| (self.published, Event::Status { id, status }));
             self.others.extend(late);
         }
-        let most = most.min(self.debug.len() + self.others.len());
+        let most = most.min(self.messages.len() + self.others.len());
         let events = (0..most).map_while(|_| self.oldest()).collect();
         let lost = std::mem::take(&mut self.lost);
         let is_last = !self.has_news();
@@ -279,22 +288,31 @@ impl Waiting {
     /// Takes the event that was published first.
     fn oldest(&mut self) -> Option<Event> {
         let other = self.others.front().map(|(number, _)| *number);
-        let debug = self.debug.front().map(|(number, _)| *number);
-        if other.is_some_and(|other| debug.is_none_or(|debug| other < debug)) {
+        let message = self.messages.front().map(|(number, _)| *number);
+        if other.is_some_and(|other| message.is_none_or(|message| other < message)) {
             return Some(self.others.pop_front()?.1);
         }
-        let (_, data) = self.debug.pop_front()?;
-        self.debug_bytes -= size(&data);
-        Some(Event::Debug(data))
+        self.oldest_message()
+    }
+
+    fn oldest_message(&mut self) -> Option<Event> {
+        let (_, message) = self.messages.pop_front()?;
+        self.message_bytes -= size(&message);
+        Some(message)
     }
 }
 
-/// About how many bytes an event takes beside the text of a debug message.
+/// About how many bytes an event takes beside the text of a message.
 const EVENT: usize = 256;
 
-/// About how many bytes a debug message takes; its `msg` is a text.
-fn size(data: &Json) -> usize {
-    data.get("msg").and_then(Json::as_str).map_or(0, str::len) + EVENT
+/// About how many bytes a message of a debug node, whose `msg` is a text, or of a package takes.
+fn size(message: &Event) -> usize {
+    let text = match message {
+        Event::Debug(data) => data.get("msg").and_then(Json::as_str).map_or(0, str::len),
+        Event::Package { data, .. } => data.len(),
+        _ => 0,
+    };
+    text + EVENT
 }
 
 #[cfg(test)]
@@ -325,6 +343,7 @@ mod tests {
             Event::StoppedFlows(_) => "stopped".to_owned(),
             Event::RuntimeDeploy { revision } => revision.clone(),
             Event::NodeSets { change, .. } => (*change).to_owned(),
+            Event::Package { topic, .. } => topic.to_string(),
         });
         descriptions.collect()
     }

@@ -4,6 +4,7 @@ mod containers;
 mod crossing;
 pub mod dashboards;
 mod deployments;
+mod editor_messages;
 mod failures;
 mod functions;
 pub mod http;

@@ -1,6 +1,8 @@
 //! Subflows that packages make node types of (`RED.nodes.registerSubflow`).
 
 use super::{Hosted, chain, function, trial};
+use crate::harness::until;
+use crate::node_red::{NodeRed, Release};
 use serde_json::{Value as Json, json};
 use std::fs;
 use std::path::Path;
@@ -50,15 +52,21 @@ fn subflow() -> Json {
     })
 }
 
-/// Writes the package.
+/// Writes the package of `subflow`.
 fn write(directory: &Path) {
-    let package = directory.join("node_modules").join(PACKAGE);
+    write_package(directory, &subflow());
+}
+
+/// Writes a package of a subflow.
+fn write_package(directory: &Path, subflow: &Json) {
+    let (name, kind) = (&subflow["meta"]["module"], &subflow["meta"]["type"]);
+    let package = directory.join("node_modules").join(name.as_str().unwrap());
     fs::create_dir_all(&package).unwrap();
     let facts = json!({
-        "name": PACKAGE, "version": "1.0.0", "node-red": { "nodes": { "packed": "packed.js" } }
+        "name": name, "version": "1.0.0", "node-red": { "nodes": { kind.as_str().unwrap(): "packed.js" } }
     });
     fs::write(package.join("package.json"), facts.to_string()).unwrap();
-    fs::write(package.join("subflow.json"), subflow().to_string()).unwrap();
+    fs::write(package.join("subflow.json"), subflow.to_string()).unwrap();
     let program = "module.exports = (RED) => RED.nodes.registerSubflow(require('./subflow.json'));";
     fs::write(package.join("packed.js"), program).unwrap();
 }
@@ -160,4 +168,92 @@ async fn without_the_package_of_native_nodes_the_log_names_it_and_other_foreign_
         .wait_for_log("nodes of type function do not run");
     assert!(line.contains("@node-red/nodes"), "{line}");
     assert_eq!(hosted.show("/do").await, json!(["runs"]));
+}
+
+/// A packaged subflow that tells of what is around it: variables and contexts of its own, its flow's and all flows'.
+fn telling() -> Json {
+    let tell = "const names = ['WORD', 'OF_GROUP', 'OF_TAB', '$parent.OF_TAB', '$parent.WORD', 'OF_SUBFLOW', 'NR_FLOW_NAME',
+            'NR_GROUP_NAME', 'NR_NODE_NAME', 'NR_SUBFLOW_NAME', 'NR_SUBFLOW_ID', 'NOTHING'];
+        const seen = Object.fromEntries(names.map((name) => [name, env.get(name) ?? null]));
+        for (const key of ['own', '$parent.of_flow', '$parent.$parent.of_flow', 'of_flow']) seen['flow ' + key] = flow.get(key) ?? null;
+        seen.global = global.get('native') ?? null;
+        context.set('n', (context.get('n') ?? 0) + 1);
+        flow.set('own', (flow.get('own') ?? 0) + 1);
+        flow.set('$parent.told', (flow.get('$parent.told') ?? 0) + 1);
+        seen.n = context.get('n');
+        msg.payload.push(seen);
+        return msg";
+    json!({
+        "id": "tf", "type": "subflow", "name": "Telling",
+        "meta": { "module": "node-red-contrib-telling", "type": "telling", "version": "1.0.0" },
+        "env": [{ "name": "WORD", "type": "str", "value": "default" }],
+        "in": [{ "wires": [{ "id": "tell" }] }], "out": [{ "wires": [{ "id": "tell", "port": 0 }] }],
+        "flow": [
+            { "id": "tell", "type": "function", "z": "tf", "g": "box", "name": "tell", "x": 1, "y": 1, "func": tell, "outputs": 1, "wires": [[]] },
+            { "id": "box", "type": "group", "z": "tf", "name": "box", "nodes": ["tell"], "env": [] },
+            { "id": "shows", "type": "debug", "z": "tf", "name": "shows", "x": 1, "y": 1, "active": true, "tosidebar": true,
+                "complete": "payload", "targetType": "msg", "wires": [] },
+        ]
+    })
+}
+
+/// `GET /do` goes through an instance in a group, one in no group, and one inside an instance of a subflow.
+fn telling_flows() -> Json {
+    let mut flow = chain(vec![
+        function(
+            "f",
+            "global.set('native', 'of all'); flow.set('of_flow', 'of the flow'); msg.payload = []; return msg",
+        ),
+        json!({ "id": "grouped", "type": "telling", "z": "t", "g": "g", "name": "named", "x": 5, "y": 1, "WORD": "given" }),
+        json!({ "id": "plain", "type": "telling", "z": "t", "name": "", "x": 5, "y": 1, "WORD": "default" }),
+        json!({ "id": "i", "type": "subflow:s", "z": "t", "name": "", "x": 5, "y": 1, "env": [{ "name": "OF_SUBFLOW", "type": "str", "value": "of the instance" }] }),
+        function("h", "msg.payload.push(flow.get('told')); return msg"),
+    ]);
+    flow[0]["env"] = json!([{ "name": "OF_TAB", "type": "str", "value": "of the tab" }]);
+    flow.extend([
+        json!({ "id": "g", "type": "group", "z": "t", "name": "a group", "nodes": ["grouped"], "x": 1, "y": 1, "w": 9, "h": 9,
+            "env": [{ "name": "OF_GROUP", "type": "str", "value": "of the group" }] }),
+        json!({ "id": "s", "type": "subflow", "name": "Outer", "env": [{ "name": "OF_SUBFLOW", "type": "str", "value": "default" }],
+            "in": [{ "x": 1, "y": 1, "wires": [{ "id": "inside" }] }], "out": [{ "x": 1, "y": 1, "wires": [{ "id": "k", "port": 0 }] }] }),
+        json!({ "id": "inside", "type": "telling", "z": "s", "name": "", "x": 5, "y": 1, "WORD": "inside", "wires": [["k"]] }),
+        json!({ "id": "k", "type": "function", "z": "s", "x": 5, "y": 1, "outputs": 1, "wires": [[]],
+            "func": "msg.payload.push(flow.get('told') ?? null); return msg" }),
+    ]);
+    json!(flow)
+}
+
+#[tokio::test]
+async fn a_packaged_subflow_sees_the_variables_and_contexts_that_it_sees_on_node_red() {
+    let prepare = |directory: &Path| write_package(directory, &telling());
+    let red = NodeRed::prepared_with(Release::Four, "", prepare);
+    until("Node-RED has started its flows", async || red.starts() > 0).await;
+    red.deploy(&telling_flows()).await;
+    let hosted = Hosted::prepared("", prepare).await;
+    hosted.run(&telling_flows()).await;
+    for _ in 0..2 {
+        let there = red.request("GET", "/do").send().await;
+        assert_eq!(there.status, 200, "{}", there.text());
+        assert_eq!(hosted.show("/do").await, there.json());
+    }
+}
+
+#[tokio::test]
+async fn a_debug_node_inside_a_packaged_subflow_reaches_editors() {
+    let mut subflow = telling();
+    subflow["flow"][0]["wires"] = json!([["shows"]]);
+    let hosted = Hosted::prepared("", |directory| write_package(directory, &subflow)).await;
+    hosted.run(&telling_flows()).await;
+    let mut editor = hosted.editor(&hosted.token).await;
+    hosted.show("/do").await;
+    let shown = |m: &Json| (m["topic"] == "debug").then(|| m["data"].clone());
+    let data = editor.find(shown).await;
+    assert_eq!(
+        (&data["name"], &data["format"]),
+        (&json!("grouped-shows"), &json!("array[1]")),
+        "{data}"
+    );
+    assert!(
+        data["msg"].as_str().unwrap().contains("of the flow"),
+        "{data}"
+    );
 }

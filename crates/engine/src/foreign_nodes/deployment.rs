@@ -67,6 +67,7 @@ impl Thread {
     /// The engine's own nodes run: handles what the node host has sent meanwhile.
     pub(crate) fn node_host_changed(&mut self) {
         if let Some(host) = self.state.node_host.clone() {
+            host.may_start();
             self.watch_foreign_nodes(&host);
             self.release_held(&host);
         }

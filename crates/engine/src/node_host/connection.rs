@@ -6,6 +6,7 @@ use super::received::{Kind, Received};
 use super::{NodeHost, frame};
 use bytes::Bytes;
 use serde_json::json;
+use serde_json::value::RawValue;
 use std::cell::Cell;
 use std::io;
 use std::time::Duration;
@@ -136,9 +137,23 @@ fn control(host: &NodeHost, received: &Received<'_>) {
             let _ = done.map(|done| done.send(received.error.clone()));
         }
         Kind::Taken => host.taken(received.bytes),
+        Kind::Published => host.events.publish(published(received)),
         Kind::Routes => host.served.set_routes(&received.routes),
         Kind::Release => host.handles.release(&received.ids),
         _ => host.metrics.memory.set(received.rss as f64),
+    }
+}
+
+/// A message of a package for editors. Debug nodes inside packaged subflows publish so, too.
+fn published(received: &Received<'_>) -> events::Event {
+    let data = received.data.map_or("", RawValue::get);
+    if received.topic == "debug" {
+        return events::Event::Debug(serde_json::from_str(data).unwrap_or_default());
+    }
+    events::Event::Package {
+        topic: received.topic.clone(),
+        data: data.into(),
+        retain: received.retain,
     }
 }
 

@@ -35,6 +35,7 @@ use crate::pressure::Pressure;
 use crate::settings::{self, Settings};
 use bytes::Bytes;
 use culprits::Culprits;
+use events::Events;
 use frame::MAX_FRAME;
 use futures_util::FutureExt;
 use handles::Handles;
@@ -68,6 +69,8 @@ pub(crate) struct NodeHost {
     pressure: Rc<Pressure>,
     /// Hands an event to the engine's thread.
     publish: Box<dyn Fn(Event)>,
+    /// Editors hear what packages publish for them.
+    events: Events,
     metrics: NodeHostMetrics,
     /// What its packages serve.
     served: Arc<PackageState>,
@@ -89,6 +92,8 @@ pub(crate) struct NodeHost {
     is_holding: Cell<bool>,
     held: RefCell<Vec<Event>>,
     held_bytes: Cell<usize>,
+    /// Native flows have started: the first process may, too.
+    may_start: Notify,
     /// Ends the process, for this reason.
     end: Notify,
     reason: RefCell<Option<String>>,
@@ -113,7 +118,7 @@ impl NodeHost {
         settings: &Settings,
         (metrics, served): (&Arc<dyn Metrics>, Arc<PackageState>),
         (contexts, pressure): (&Rc<RefCell<Contexts>>, &Rc<Pressure>),
-        publish: impl Fn(Event) + 'static,
+        (events, publish): (Events, impl Fn(Event) + 'static),
     ) -> Option<Rc<Self>> {
         let mut host = settings.node_host.clone()?;
         let stores: Vec<&str> = match settings.context.as_slice() {
@@ -135,6 +140,7 @@ impl NodeHost {
             contexts: Rc::clone(contexts),
             pressure: Rc::clone(pressure),
             publish: Box::new(publish),
+            events,
             metrics: metrics.node_host(),
             served,
             handles: Handles::default(),
@@ -149,6 +155,7 @@ impl NodeHost {
             is_holding: Cell::new(false),
             held: RefCell::default(),
             held_bytes: Cell::new(0),
+            may_start: Notify::new(),
             end: Notify::new(),
             reason: RefCell::default(),
             culprits: RefCell::default(),
@@ -275,6 +282,11 @@ impl NodeHost {
     fn is_global(&self, id: &str) -> bool {
         let running = self.running.borrow();
         running.as_ref().is_some_and(|r| r.globals.contains(id))
+    }
+
+    /// Native flows have started. The first process waits for that, so that it does not delay them.
+    pub(crate) fn may_start(&self) {
+        self.may_start.notify_one();
     }
 
     /// Ends the process; it starts again.

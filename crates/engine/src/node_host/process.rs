@@ -24,6 +24,9 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
+/// How long the first process waits for native flows to start, at most. Our choice: there may be no flows.
+const FIRST_FLOWS: Duration = Duration::from_secs(1);
+
 /// The delay before a process that ended is started again; doubled each time up to the longest. Our choice.
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
@@ -45,6 +48,7 @@ impl Drop for Group {
 pub(crate) async fn supervise(host: Rc<NodeHost>) {
     let mut delay = FIRST_DELAY;
     let mut listener = None;
+    let _ = tokio::time::timeout(FIRST_FLOWS, host.may_start.notified()).await;
     loop {
         let pulse = Pulse::default();
         let ended = run(&host, &pulse, &mut listener).await;

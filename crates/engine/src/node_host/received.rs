@@ -27,6 +27,8 @@ pub(super) enum Kind {
     Complete,
     /// A line of the log, of `node` if it is one's own: `content` is `{value}`.
     Log,
+    /// A message of a package for its part of the editor: `topic`, `data` and whether to `retain` it.
+    Published,
     /// A question about a context, whose answer the host waits for: `act`, `scope`, `key`, `store`, `value`.
     Context,
     /// The host has handed so many `bytes` of frames to its nodes.
@@ -51,6 +53,12 @@ pub(super) struct Received<'a> {
     pub message: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub content: Option<&'a RawValue>,
+    #[serde(default)]
+    pub topic: SmolStr,
+    #[serde(borrow, default)]
+    pub data: Option<&'a RawValue>,
+    #[serde(default)]
+    pub retain: bool,
     #[serde(default)]
     pub escaped: bool,
     #[serde(default)]

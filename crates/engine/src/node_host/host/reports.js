@@ -5,6 +5,9 @@ const { send } = require("channel.js");
 const { encode } = require("values.js");
 const { packagedSubflow } = require("packaged.js");
 
+// A level of Node-RED's log.
+const WARN = 30;
+
 // The nodes whose completed messages the engine wants.
 let watched = new Set();
 
@@ -51,6 +54,17 @@ function handleComplete(node, message) {
     if (watched.has(node.id)) report({ t: "complete", node: node.id }, undefined, message);
 }
 
+// What packages publish for their parts of the editor (`RED.comms.publish`). What JSON cannot hold is not sent, as in
+// Node-RED.
+function publish({ topic, data, retain }) {
+    if (typeof topic !== "string") return;
+    try {
+        send({ t: "published", topic, data, retain: Boolean(retain) });
+    } catch (error) {
+        report({ t: "log", level: WARN }, `a message of topic ${topic} for editors was not sent: ${error.message}`);
+    }
+}
+
 // Sends the reports of all flows to the engine, except of those inside packaged subflows, which have catch and status nodes of
 // their own. `Flow` and `Subflow` are modules of the runtime.
 function redirect(Flow, Subflow) {
@@ -81,4 +95,4 @@ function logging() {
     return { console: { level: "off" }, engine: { level: "info", metrics: false, audit: false, handler } };
 }
 
-module.exports = { watch, redirect, logging, handleError };
+module.exports = { watch, publish, redirect, logging, handleError };

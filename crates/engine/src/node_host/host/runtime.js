@@ -8,7 +8,7 @@ const http = require("http.js");
 const storage = require("storage.js");
 const { stores } = require("context.js");
 const { watchLoading } = require("culprit.js");
-const { redirect, logging } = require("reports.js");
+const { publish, redirect, logging } = require("reports.js");
 const { onSend } = require("routing.js");
 const { started } = require("deployment.js");
 
@@ -79,6 +79,7 @@ async function start(frame) {
     inert(STAND_IN);
     inert("global-config");
     runtime.hooks.add("onSend.flowgate", onSend);
+    runtime.events.on("comms", publish);
     return { runtime, provide, sets: sets(require, runtime.nodes), version: await api.version() };
 }
 
