@@ -202,11 +202,11 @@ const answers = (port) =>
 
 async function starts() {
     const kinds = [];
-    for (const [name, config, others] of [['without a host', WITHOUT_HOST, []], ['with a host', CONFIG, [foreign]]]) {
+    for (const [name, config, other] of [['without a host', WITHOUT_HOST, native], ['with a host', CONFIG, foreign]]) {
         const [gateway, port] = [gatewayWith(config), await freePort()];
         await gateway.start();
         const tabs = Array.from({ length: 100 }, (_, n) => n).map((n) => [{ id: `t${n}`, type: 'tab', label: `t${n}` }, { id: `n${n}`, z: `t${n}`, type: 'function', x: 1, y: 1, func: 'return msg', outputs: 1, wires: [] }]);
-        const flows = [...echo('native', port, [native]), ...(others.length ? echo('foreign', await freePort(), others) : []), ...tabs.flat()];
+        const flows = [...echo('native', port, [native]), ...echo('other', await freePort(), [other]), ...tabs.flat()];
         const { status, body } = await gateway.deploy(await gateway.token(), flows);
         if (status !== 200) throw new Error(`POST /flows: ${status} ${body}`);
         gateway.signal('SIGTERM');
