@@ -6,8 +6,9 @@ use super::table::aligned;
 use crate::audit::rfc3339;
 use crate::auth::{NEVER, NewToken, SessionInfo};
 use crate::config::{Config, parse_duration};
-use crate::server::{Answer, Ask, control_socket};
+use crate::server::{Answer, Ask, control_key, control_socket};
 use clap::{Args, Subcommand};
+use crypto::Secret;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -263,9 +264,13 @@ pub(super) fn answer(directory: &Path, ask: &Ask) -> Result<Answer, String> {
     })?;
     let failed = |error: io::Error| format!("the running flowgate gives no answer: {error}");
     stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
-    let mut question = serde_json::to_vec(ask).map_err(|error| failed(error.into()))?;
-    question.push(b'\n');
-    (&stream).write_all(&question).map_err(failed)?;
+    let key = control_key(directory)
+        .map_err(|error| format!("the key of the control socket cannot be read: {error}"))?;
+    let ask = serde_json::to_string(ask).map_err(|error| failed(error.into()))?;
+    let question = Secret::new(format!("{}\n{ask}\n", key.reveal()));
+    (&stream)
+        .write_all(question.reveal().as_bytes())
+        .map_err(failed)?;
     let mut line = String::new();
     BufReader::new(&stream)
         .read_line(&mut line)

@@ -138,6 +138,10 @@ pub(super) fn engine(
             .node_host
             .map(|table| node_host(table, data, source))
             .transpose()?,
+        inaccessible_paths: match &raw.listen {
+            Some(table) => engine_listen::inaccessible_paths(table, source)?,
+            None => Vec::new(),
+        },
         listen: raw
             .listen
             .map(|table| engine_listen::listen(table, source))

@@ -16,6 +16,7 @@ const ADDRESS: &str = "\"unix:\" and the path of a socket of at most 107 bytes, 
      as \"127.0.0.1:1880\"";
 pub(super) const USER: &str = "the name of a user of this system, or a user id";
 pub(super) const GROUP: &str = "the name of a group of this system, or a group id";
+const PATH: &str = "the path of a file or directory";
 const MODE: &str =
     "\"0600\" or \"0660\": the modes in which only the owner, or its group too, can connect";
 
@@ -76,6 +77,16 @@ pub(super) fn listen(
         group: raw.group.as_ref().map(group).transpose()?,
         users: source.list(raw.users, USER, user_id)?.unwrap_or_default(),
     }))
+}
+
+/// Reads the paths that the engine cannot open.
+pub(super) fn inaccessible_paths(
+    table: &Spanned<raw::EngineListen>,
+    source: &Source<'_>,
+) -> Result<Vec<PathBuf>, SpannedError> {
+    let list = table.get_ref().inaccessible_paths.clone();
+    let path = |text: &str| (!text.is_empty()).then(|| source.base.join(text));
+    Ok(source.list(list, PATH, path)?.unwrap_or_default())
 }
 
 enum Place {
@@ -167,6 +178,22 @@ mod tests {
         let text = "[engine.listen]\naddress = \"127.0.0.1:1880\"\n";
         let config = parse(text).unwrap();
         assert_eq!(config.server.plain, "127.0.0.1:1880".parse().ok());
+    }
+
+    #[test]
+    fn paths_that_the_engine_cannot_open_are_relative_to_its_file() {
+        let paths = |list: &str| {
+            let listen = "[engine.listen]\naddress = \"unix:/run/a.sock\"\n";
+            let config = parse(&format!("{listen}inaccessible_paths = {list}\n"));
+            config.map(|config| config.engine.inaccessible_paths)
+        };
+        let both = ["/etc/flowgate/gateway.toml", "/var/lib/flowgate"].map(PathBuf::from);
+        assert_eq!(
+            paths(r#"["gateway.toml", "/var/lib/flowgate"]"#).unwrap(),
+            both
+        );
+        assert!(paths(r#"[""]"#).is_err() && paths("\"/a\"").is_err());
+        assert!(parse("[engine]\ninaccessible_paths = [\"/a\"]\n").is_err());
     }
 
     #[test]

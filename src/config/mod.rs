@@ -582,6 +582,8 @@ pub struct Engine {
     pub node_host: Option<NodeHost>,
     /// Where it listens if it runs apart from its gateway; `None`: it is the gateway's own.
     pub listen: Option<EngineListen>,
+    /// Files and directories that such an engine, and all that its flows start, cannot open.
+    pub inaccessible_paths: Vec<PathBuf>,
 }
 
 /// `[console]`.

@@ -1,6 +1,8 @@
 //! Everything that a request may need, put together from a [`Config`]. Only `http` and `server` see the whole.
 
 mod backend;
+#[cfg(feature = "engine")]
+mod editor_files;
 mod freeze;
 mod health_watch;
 mod hosts;
@@ -19,6 +21,8 @@ mod settings;
 
 pub use crate::deployment::Runtime;
 pub use backend::{Backend, Backends, RoutingError, Rules};
+#[cfg(feature = "engine")]
+pub use editor_files::open_editor;
 pub use hosts::{ServedHosts, machine_name, of_operations};
 pub use identity::{IdentityClaims, IdentityKeyError, IdentitySigner};
 #[cfg(feature = "engine")]
@@ -33,7 +37,7 @@ use crate::comms::{Comms, Topics};
 use crate::config::{self, Config, WrittenSetting};
 use crate::deployment::{self, StartContext};
 #[cfg(feature = "engine")]
-use crate::editor::{self, Editor, InstalledPackages};
+use crate::editor::{self, Editor};
 use crate::metrics::Metrics;
 #[cfg(feature = "engine")]
 use crate::palette::Palette;
@@ -179,10 +183,14 @@ impl Gateway {
         clock: fn() -> Duration,
     ) -> Result<(Arc<Self>, Notices), Error> {
         #[cfg(feature = "engine")]
-        let (palette, editor) = open_palette(&mut config)?;
+        let (opened, store) = editor_files::open_beside(&mut config, Store::open);
+        #[cfg(feature = "engine")]
+        let (palette, editor) = opened?;
+        #[cfg(not(feature = "engine"))]
+        let store = Store::open(&config.storage);
+        let store = store?;
         let now = clock().as_secs();
         let identity = IdentitySigner::open(&config.identity)?;
-        let store = Store::open(&config.storage)?;
         let audit = open_audit(&config, &metrics, now).await?;
         sinks::start(&config.audit.sinks, &audit, &metrics, clock)?;
         let tracer = Tracer::start(config.traces.as_deref(), &metrics).map_err(Error::Traces)?;
@@ -329,33 +337,6 @@ impl Gateway {
         let count = self.requests.fetch_add(1, Ordering::Relaxed);
         ids::id(self.seed.wrapping_add(count.wrapping_mul(ids::STEP)))
     }
-}
-
-/// The stock editor with what our engine has for its palette; `None`: it is not served.
-#[cfg(feature = "engine")]
-pub fn open_editor(config: &Config) -> Result<Option<Editor>, editor::Error> {
-    let modules = config.editor.modules.as_deref();
-    modules
-        .map(|modules| Editor::open(modules, engine::nodes::knows))
-        .transpose()
-}
-
-#[cfg(feature = "engine")]
-type PaletteAndEditor = (Option<Arc<Palette>>, Option<Arc<Editor>>);
-
-/// The palette of the node host, if there is one, which starts without the node sets that are disabled; and the editor with
-/// its packages, if it is served.
-#[cfg(feature = "engine")]
-fn open_palette(config: &mut Config) -> Result<PaletteAndEditor, Error> {
-    let editor = open_editor(config)?;
-    let Some(host) = &mut config.engine.node_host else {
-        return Ok((None, editor.map(Arc::new)));
-    };
-    let installed = Arc::new(InstalledPackages::find(&host.directory));
-    let editor = editor.map(|editor| Arc::new(editor.with_packages(&installed)));
-    let palette = Palette::open(host, installed).map_err(Error::Palette)?;
-    host.disabled = palette.disabled().into_iter().collect();
-    Ok((Some(Arc::new(palette)), editor))
 }
 
 /// The channels of editors, and what closes them when the gateway leaves.

@@ -1,9 +1,10 @@
 //! The socket in the data directory over which the operator's commands reach the running gateway: tokens, sessions,
-//! reload, profiles. One line of JSON asks, one answers.
+//! reload, profiles. A line with the key and one of JSON ask, one answers.
 //!
-//! Only root and the user that the gateway runs as are accepted: the file is for its owner, and the system reports the
-//! peer's user. Independent of terminals: the command line writes the output.
+//! Only root and the user that the gateway runs as are accepted, with the key of the data directory ([`control_key`]): the
+//! socket is for its owner, and the system reports the peer's user. Independent of terminals: the command line writes the output.
 
+use super::control_key;
 use super::reload::Reload;
 use crate::audit::{Actor, Event, Unavailable, rfc3339};
 use crate::auth::{
@@ -16,6 +17,7 @@ use crate::gateway::Runtime;
 use crate::http::unix_time;
 use crate::policy::Freeze;
 use crate::store::{self, step};
+use crypto::Secret;
 #[cfg(feature = "engine")]
 use engine::profile::Profile;
 use serde::{Deserialize, Serialize};
@@ -141,13 +143,15 @@ pub fn path(directory: &Path) -> PathBuf {
 
 /// Creates the socket and listens on it, for as long as the control runtime lives.
 pub(super) fn open(reload: &Arc<Reload>) -> io::Result<Open> {
-    let path = path(&reload.gateway.config.storage.directory);
+    let directory = reload.gateway.config.storage.directory.clone();
+    let path = path(&directory);
     // No process listens on it: the data directory is locked by this one.
     step();
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
+    let key = Arc::new(control_key::make(&directory)?);
     let listener = UnixListener::bind(&path)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
     // It must not keep the gateway: when that has ended, its data directory is free.
@@ -159,7 +163,7 @@ pub(super) fn open(reload: &Arc<Reload>) -> io::Result<Open> {
                     let Some(reload) = reload.upgrade() else {
                         return;
                     };
-                    tokio::spawn(serve(stream, reload));
+                    tokio::spawn(serve(stream, Arc::clone(&key), reload));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "control socket: accept failed; retrying");
@@ -169,33 +173,47 @@ pub(super) fn open(reload: &Arc<Reload>) -> io::Result<Open> {
         }
     };
     let task = tokio::spawn(hears);
-    Ok(Open { path, task })
+    Ok(Open { directory, task })
 }
 
 /// The socket; dropped, it is gone.
 pub(super) struct Open {
-    path: PathBuf,
+    directory: PathBuf,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         self.task.abort();
-        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(path(&self.directory));
+        control_key::remove(&self.directory);
     }
 }
 
-async fn serve(mut stream: UnixStream, reload: Arc<Reload>) {
+async fn serve(mut stream: UnixStream, key: Arc<Secret>, reload: Arc<Reload>) {
     let Ok(peer) = stream.peer_cred() else { return };
     let own = rustix::process::geteuid().as_raw();
     if peer.uid() != 0 && peer.uid() != own {
-        tracing::warn!(uid = peer.uid(), "a stranger at the control socket");
+        tracing::warn!(
+            uid = peer.uid(),
+            "another user has connected to the control socket"
+        );
         return;
     }
-    let mut line = String::new();
+    let (mut given, mut line) = (String::new(), String::new());
     let mut reader = BufReader::new((&mut stream).take(MAX_LENGTH));
-    let read = timeout(TIMEOUT, reader.read_line(&mut line)).await;
-    if !matches!(read, Ok(Ok(length)) if length > 0) {
+    let read = async {
+        reader.read_line(&mut given).await?;
+        reader.read_line(&mut line).await
+    };
+    if !matches!(timeout(TIMEOUT, read).await, Ok(Ok(length)) if length > 0) {
+        return;
+    }
+    if Secret::new(given.trim_end().to_owned()) != *key {
+        tracing::warn!(
+            uid = peer.uid(),
+            "a request without the key of the control socket"
+        );
         return;
     }
     let answer = match serde_json::from_str(&line) {

@@ -1,14 +1,15 @@
 //! The program: start, announce, serve until a signal, drain.
 
 use super::sd_notify::Supervisor;
-use super::{Error, Inherited, Running, reload, start_with};
-use crate::config::Config;
+use super::{Error, Inherited, Running, inaccessible_paths, reload, start_with};
+use crate::config::{Config, EngineListen};
 use crypto::Secret;
 use rustix::fs::Mode;
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit, umask,
 };
 use serde_json::json;
+use std::path::{Path, absolute};
 use std::process::{self, ExitCode};
 use std::time::Duration;
 use tokio::runtime::Builder;
@@ -22,6 +23,10 @@ const OTHER_DESCRIPTORS: usize = 64;
 /// certificates and the account at the upstream again, and so does a change of their files.
 pub fn run(config: Config) -> ExitCode {
     keep_to_ourselves();
+    if let Err(error) = take_away_paths(&config) {
+        eprintln!("flowgate: engine.listen.inaccessible_paths: {error}");
+        return ExitCode::FAILURE;
+    }
     match run_until_signalled(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -29,6 +34,16 @@ pub fn run(config: Config) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Before any thread is started: what it may open is decided for each thread.
+fn take_away_paths(config: &Config) -> Result<(), inaccessible_paths::Error> {
+    let mut needed = vec![config.storage.directory.clone()];
+    if let Some(EngineListen::Unix(socket)) = &config.engine.listen {
+        let path = absolute(&socket.path).unwrap_or_else(|_| socket.path.clone());
+        needed.extend(path.parent().map(Path::to_owned));
+    }
+    inaccessible_paths::take_away(&config.engine.inaccessible_paths, &needed)
 }
 
 fn run_until_signalled(mut config: Config) -> Result<(), Error> {

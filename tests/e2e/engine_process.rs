@@ -64,8 +64,8 @@ impl EngineProcess {
 
 /// The file of an engine on `engine.sock`, with more lines.
 pub fn write_file(lines: &str, directory: &Path) {
-    let listen = "[engine.listen]\naddress = \"unix:engine.sock\"\n";
-    let text = format!("{lines}\n{listen}");
+    let listen = "engine.listen.address = \"unix:engine.sock\"\n";
+    let text = format!("{listen}{lines}\n");
     std::fs::write(directory.join("engine.toml"), text).unwrap();
 }
 

@@ -42,6 +42,8 @@ pub(in crate::config) struct EngineListen {
     pub(in crate::config) mode: Entry,
     pub(in crate::config) group: Entry,
     pub(in crate::config) users: List,
+    #[serde(default)]
+    pub(in crate::config) inaccessible_paths: List,
 }
 
 /// The whole file of an engine that runs apart from its gateway: the keys that it may have.
