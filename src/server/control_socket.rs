@@ -1,7 +1,7 @@
 //! The socket in the data directory over which the operator's commands reach the running gateway: tokens, sessions,
 //! reload, profiles. A line with the key and one of JSON ask, one answers.
 //!
-//! Only root and the user that the gateway runs as are accepted, with the key of the data directory ([`control_key`]): the
+//! Only root and the user that the gateway runs as are accepted, with the key of the data directory ([`mod@control_key`]): the
 //! socket is for its owner, and the system reports the peer's user. Independent of terminals: the command line writes the output.
 
 use super::control_key;
