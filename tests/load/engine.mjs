@@ -393,8 +393,8 @@ const CASES = {
     '500 instances': instances(500),
     '1,000 instances': instances(1000),
     'a function that blocks': blocking,
-    'return msg': perMessage('return msg', { count: 20_000 }),
-    'node.send(msg)': perMessage('node.send(msg); return null', { count: 20_000 }),
+    'return msg': perMessage('return msg', { count: 80_000 }),
+    'node.send(msg)': perMessage('node.send(msg); return null', { count: 80_000 }),
     'function nodes that ran once': functions(500),
 };
 

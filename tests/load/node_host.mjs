@@ -22,6 +22,8 @@ log = { format = "json", access = false }
 const CONFIG = `${WITHOUT_HOST}[engine.node_host]
 directory = "user"
 `;
+/** Messages on their way when as many as possible are sent. */
+const IN_FLIGHT = 256;
 /** Starts that are measured of each. */
 const STARTS = 15;
 
@@ -115,6 +117,18 @@ class Lines {
         }
     }
 
+    /** Keeps this many lines on their way. Returns how many came back a second. */
+    async saturate(inFlight, ms) {
+        const [began, before] = [performance.now(), this.took.length];
+        while (performance.now() - began < ms) {
+            let batch = '';
+            while (this.sent.length - this.took.length < inFlight) batch += `${this.sent.push(performance.now()) - 1}\n`;
+            if (batch) this.socket.write(batch);
+            await new Promise(setImmediate);
+        }
+        return ((this.took.length - before) * 1000) / (performance.now() - began);
+    }
+
     async all(patience) {
         await until('all lines are back', () => this.took.length >= this.sent.length, patience).catch(() => {});
     }
@@ -166,7 +180,24 @@ async function measured(runtime, name, nodes) {
     await lines.all(10_000);
     const spent = ((cpu(runtime.pids()) - before) * 1000) / (lines.sent.length - from);
     const sorted = lines.took.sort((a, b) => a - b);
-    console.log(`${runtime.name}, ${name}: ${spent.toFixed(0)} µs CPU a message, p50 ${(percentile(sorted, 0.5) * 1000).toFixed(0)} µs, p99 ${(percentile(sorted, 0.99) * 1000).toFixed(0)} µs`);
+    console.log(`${runtime.name}, ${name}, 1,000 a second: ${spent.toFixed(0)} µs CPU a message, p50 ${(percentile(sorted, 0.5) * 1000).toFixed(0)} µs, p99 ${(percentile(sorted, 0.99) * 1000).toFixed(0)} µs`);
+    lines.socket.destroy();
+    await pause(200);
+    await saturated(runtime, name, nodes);
+}
+
+/** As many messages as it takes, with a number of them on their way. */
+async function saturated(runtime, name, nodes) {
+    const port = await freePort();
+    await runtime.deploy(echo('flow', port, nodes));
+    const lines = await Lines.to(port);
+    await lines.saturate(IN_FLIGHT, 2000);
+    await lines.all(10_000);
+    const [before, from] = [cpu(runtime.pids()), lines.took.length];
+    const rate = await lines.saturate(IN_FLIGHT, 8000);
+    await lines.all(10_000);
+    const spent = ((cpu(runtime.pids()) - before) * 1000) / (lines.took.length - from);
+    console.log(`${runtime.name}, ${name}, ${IN_FLIGHT} on their way: ${spent.toFixed(1)} µs CPU a message, ${rate.toFixed(0)} a second`);
     lines.socket.destroy();
 }
 
