@@ -66,6 +66,12 @@ impl engine::metrics::Metrics for Metrics {
                 "The times that the process of the node host was started again.",
                 &[],
             ),
+            queue: gauge(
+                &self.recorder,
+                "flowgate_node_host_queue_bytes",
+                "Bytes on their way to the node host that its nodes have not taken.",
+                &[],
+            ),
             memory: gauge(
                 &self.recorder,
                 "flowgate_node_host_memory_bytes",

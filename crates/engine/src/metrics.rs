@@ -47,6 +47,8 @@ pub struct NodeHostMetrics {
     pub errors: Counter,
     /// The times that its process was started again.
     pub restarts: Counter,
+    /// Bytes on their way to it that its nodes have not taken.
+    pub queue: Gauge,
     /// Its resident memory, bytes.
     pub memory: Gauge,
 }
@@ -73,6 +75,7 @@ impl Metrics for Uncounted {
             sent: counter(),
             errors: counter(),
             restarts: counter(),
+            queue: Gauge::noop(),
             memory: Gauge::noop(),
         }
     }

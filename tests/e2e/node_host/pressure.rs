@@ -5,6 +5,7 @@ use crate::harness::until;
 use serde_json::json;
 
 const TO_HOST: &str = "flowgate_node_host_messages_total{direction=\"to_host\"}";
+const QUEUE: &str = "flowgate_node_host_queue_bytes";
 
 #[tokio::test]
 async fn a_slow_host_pauses_the_sources_of_its_flows() {
@@ -34,6 +35,7 @@ async fn a_slow_host_pauses_the_sources_of_its_flows() {
             hosted.get("/do").send().await.status == 503
         })
         .await;
+        assert!(hosted.metric(QUEUE).await.unwrap() > 500_000.0);
     };
     let (flooded, ()) = tokio::join!(flooded, refused);
     assert_eq!(flooded.text(), "seen");
@@ -41,6 +43,32 @@ async fn a_slow_host_pauses_the_sources_of_its_flows() {
         hosted.get("/do").send().await.text() == "seen"
     })
     .await;
+    until("nothing is on its way", async || {
+        hosted.metric(QUEUE).await == Some(0.0)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_profile_names_foreign_nodes() {
+    let hosted = Hosted::start().await;
+    let mut foreign = trial("a", "send(msg); done()");
+    (foreign["name"], foreign["wires"]) = (json!("the foreign one"), json!([["out"]]));
+    let flow = chain(vec![function("f", "return msg"), foreign]);
+    hosted.run(&json!(flow)).await;
+    let asked = hosted.process.get("/gateway/profile?seconds=2");
+    let profile = asked.token(&hosted.token).send();
+    let used = async {
+        for _ in 0..20 {
+            hosted.get("/do").send().await;
+        }
+    };
+    let (profile, ()) = tokio::join!(profile, used);
+    let profile = profile.json();
+    let nodes = profile["nodes"].as_array().unwrap();
+    let named = nodes.iter().find(|node| node["id"] == "a").unwrap();
+    assert_eq!(named["name"], "the foreign one", "{profile}");
+    assert!(named["messages"].as_u64().unwrap() > 0, "{profile}");
 }
 
 #[tokio::test]

@@ -208,7 +208,9 @@ impl NodeHost {
 
     /// Pauses sources if much is on its way.
     fn press(&self, outgoing: &Outgoing) {
-        if outgoing.bytes() > self.pause {
+        let bytes = outgoing.bytes();
+        self.metrics.queue.set(bytes as f64);
+        if bytes > self.pause {
             self.pressure.set_host_full(true);
         }
     }
@@ -217,7 +219,9 @@ impl NodeHost {
     fn taken(&self, bytes: usize) {
         let mut outgoing = self.outgoing.borrow_mut();
         outgoing.taken(bytes);
-        if outgoing.bytes() <= self.pause / 2 {
+        let left = outgoing.bytes();
+        self.metrics.queue.set(left as f64);
+        if left <= self.pause / 2 {
             self.pressure.set_host_full(false);
         }
     }
@@ -344,6 +348,7 @@ impl NodeHost {
         self.running.take();
         self.watched.take();
         let lost = self.outgoing.borrow_mut().end();
+        self.metrics.queue.set(0.0);
         self.pressure.set_host_full(false);
         self.handles.clear();
         self.publish(Event::Down);
