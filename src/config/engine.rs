@@ -115,11 +115,7 @@ pub(super) fn engine(
         safe: false,
         request_timeout: source.duration(raw.request_timeout, 120 * SECOND, MS..=HOUR)?,
         socket_reconnect: source.duration(raw.socket_reconnect, 10 * SECOND, MS..=HOUR)?,
-        socket_timeout: match raw.socket_timeout {
-            None => None,
-            Some(entry) if entry.get_ref().as_str() == Some("off") => None,
-            entry => Some(source.duration(entry, HOUR, MS..=HOUR * 24)?),
-        },
+        socket_timeout: socket_timeout(raw.socket_timeout, source)?,
         tcp_buffers: source.size(raw.tcp_buffers, 256 << 20, MIB..=64 * GIB)?,
         socket_queue: number(raw.socket_queue, 1000, 1..=1_000_000)?,
         mqtt_reconnect: source.duration(raw.mqtt_reconnect, 5 * SECOND, MS..=HOUR)?,
@@ -147,6 +143,19 @@ pub(super) fn engine(
             .map(|table| engine_listen::listen(table, source))
             .transpose()?,
     })
+}
+
+/// The idle time-out of connections to tcp nodes that listen; `None`: none.
+fn socket_timeout(
+    entry: raw::Entry,
+    source: &Source<'_>,
+) -> Result<Option<Duration>, SpannedError> {
+    match entry {
+        Some(entry) if entry.get_ref().as_str() != Some("off") => {
+            source.duration(Some(entry), HOUR, MS..=HOUR * 24).map(Some)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The memory budget; `None`: half of what there is.
