@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::broadcast;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_tungstenite::tungstenite::Message;
@@ -33,7 +33,7 @@ impl Runtime {
     }
 
     async fn at(address: SocketAddr, token: &'static str) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+        let listener = crate::harness::listen(address).await;
         let address = listener.local_addr().unwrap();
         let (received, heads) = (
             Arc::<Mutex<Vec<_>>>::default(),

@@ -14,7 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use tokio::net::TcpListener;
 use toml::{Table, Value};
 
 /// After this a test fails instead of waiting on: long, because machines that run tests are busy.
@@ -409,6 +410,22 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     while !holds().await {
         assert!(since.elapsed() < TEST_TIMEOUT, "never: {what}");
         tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A listener at an address where another may just have been closed: a program that another test starts has a copy of that
+/// until it is executed.
+pub async fn listen(address: SocketAddr) -> TcpListener {
+    let since = Instant::now();
+    loop {
+        match TcpListener::bind(address).await {
+            Err(error)
+                if error.kind() == ErrorKind::AddrInUse && since.elapsed() < TEST_TIMEOUT =>
+            {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            listener => return listener.unwrap(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 /// What the upstream does after a request.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ impl MockUpstream {
         address: SocketAddr,
         act: impl Fn(&str) -> Action + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+        let listener = crate::harness::listen(address).await;
         let address = listener.local_addr().unwrap();
         let received = Arc::<Mutex<Vec<ReceivedRequest>>>::default();
         let (all, act) = (Arc::clone(&received), Arc::new(act));
