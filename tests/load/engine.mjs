@@ -283,17 +283,18 @@ async function deployments(runtime) {
 
 /** Deployments of kind `nodes` after an edit inside a subflow. */
 const instances = (count) => async (runtime) => {
+    const used = Array.from({ length: count / 50 }, (_, t) => tab(`use${t}`, ...Array.from({ length: 50 }, () => ['subflow:sub', {}, []]))).flat();
     const flows = (edit) => [
         { id: 'sub', type: 'subflow', name: 'sub', in: [{ x: 1, y: 1, wires: [{ id: 'inside' }] }], out: [{ x: 1, y: 1, wires: [{ id: 'inside2', port: 0 }] }] },
         { id: 'inside', z: 'sub', type: 'change', x: 1, y: 1, rules: [{ t: 'set', p: 'payload', pt: 'msg', to: String(edit), tot: 'num' }], wires: [['inside2']] },
         { id: 'inside2', z: 'sub', type: 'change', x: 1, y: 1, rules: [], wires: [[]] },
-        ...Array.from({ length: count / 50 }, (_, t) => tab(`use${t}`, ...Array.from({ length: 50 }, () => ['subflow:sub', {}, []]))).flat(),
+        ...used,
         ...page(`edit${edit}`),
     ];
     await runtime.deploy(flows(0));
     const times = { nodes: [], full: [] };
     let edit = 0;
-    for (const type of ['nodes', 'full', 'nodes', 'full', 'nodes', 'full']) times[type].push(await runtime.deployLive(flows(++edit), `/edit${edit}`, type));
+    for (const type of Array.from({ length: 11 }, () => ['nodes', 'full']).flat()) times[type].push(await runtime.deployLive(flows(++edit), `/edit${edit}`, type));
     return { 'nodes ms': ms(median(times.nodes)), 'full ms': ms(median(times.full)) };
 };
 

@@ -161,21 +161,33 @@ impl Thread {
 
     /// Slots of all nodes inside subflow instances, at any depth, by the outermost instance.
     fn inside_instances(&self) -> FxHashMap<SmolStr, Vec<u32>> {
-        let around = |flow: &SmolStr| {
-            let parent = &self.state.listeners.flow(flow)?.parent;
-            parent.as_ref().map(|(outer, _)| outer)
-        };
         let mut inside: FxHashMap<SmolStr, Vec<u32>> = FxHashMap::default();
+        // Nodes of one flow lie side by side.
+        let mut last: Option<(&SmolStr, Option<&SmolStr>)> = None;
         for (slot, number) in self.slots.iter().zip(0..) {
             let Some(slot) = slot else { continue };
-            // From the node's flow outwards to its tab.
-            let flows = std::iter::successors(Some(&slot.info.container.z), |flow| around(flow));
-            let instances = flows.take_while(|flow| around(flow).is_some());
-            if let Some(outermost) = instances.last() {
+            let flow = &slot.info.container.z;
+            let outermost = match last {
+                Some((same, outermost)) if same == flow => outermost,
+                _ => self.outermost_instance(flow),
+            };
+            last = Some((flow, outermost));
+            if let Some(outermost) = outermost {
                 inside.entry(outermost.clone()).or_default().push(number);
             }
         }
         inside
+    }
+
+    /// The instance on a tab that a flow is, or lies in; `None` for a tab.
+    fn outermost_instance<'a>(&'a self, mut flow: &'a SmolStr) -> Option<&'a SmolStr> {
+        let around = |flow: &SmolStr| self.state.listeners.flow(flow)?.parent.as_ref();
+        let mut outermost = None;
+        while let Some((outer, _)) = around(flow) {
+            outermost = Some(flow);
+            flow = outer;
+        }
+        outermost
     }
 
     fn gone(&self, slot: u32, flows: &FlowSet) -> bool {
