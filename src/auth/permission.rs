@@ -143,7 +143,7 @@ impl Permissions {
     pub fn reads_some_flows(&self) -> bool {
         let is_limited = |entry: &SmolStr| whole(entry) != entry;
         let lists = || self.scope.iter().chain(self.user.iter());
-        !self.cover(FLOWS_READ) && lists().any(is_limited)
+        lists().any(is_limited) && !self.cover(FLOWS_READ)
     }
 
     /// The names of the effective permissions, for `GET /settings`: those of the scope that the user has, and those of

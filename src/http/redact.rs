@@ -94,6 +94,10 @@ fn holds(auth: &Auth, text: &[u8]) -> bool {
 
 /// Whether the text contains a token as it is, delimited by characters that tokens do not have.
 fn holds_plain(auth: &Auth, text: &[u8]) -> bool {
+    // Most values are shorter than any token.
+    if text.len() < TOKEN_LENGTH {
+        return false;
+    }
     let mut start = 0;
     while let Some(window) = text.get(start..start + TOKEN_LENGTH) {
         // Most windows have a separator near their end, so few bytes are read.

@@ -208,7 +208,7 @@ fn introduce(
     }
     let proto = if front.secure { "https" } else { "http" };
     headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
-    if let Ok(address) = HeaderValue::try_from(front.address.to_canonical().to_string()) {
+    if let Some(address) = address_value(front.address) {
         headers.insert(FORWARDED_FOR, address);
     }
     if let Ok(id) = HeaderValue::from_str(front.id) {
@@ -220,6 +220,29 @@ fn introduce(
     if let Some(trace) = &front.trace {
         trace.set(headers);
     }
+}
+
+/// An address as a header's value. IPv4 addresses are written here: a formatter takes ten times as many instructions.
+fn address_value(address: IpAddr) -> Option<HeaderValue> {
+    let octets = match address.to_canonical() {
+        IpAddr::V4(address) => address.octets(),
+        address @ IpAddr::V6(_) => return HeaderValue::try_from(address.to_string()).ok(),
+    };
+    let mut text = [0; "255.255.255.255".len()];
+    let mut room = text.iter_mut();
+    let mut put = |byte| room.next().map(|place| *place = byte);
+    for (n, octet) in octets.into_iter().enumerate() {
+        let digits = [octet / 100, octet / 10 % 10, octet % 10];
+        let used = 1 + usize::from(octet > 9) + usize::from(octet > 99);
+        if n > 0 {
+            put(b'.')?;
+        }
+        for digit in digits.into_iter().skip(digits.len() - used) {
+            put(b'0' + digit)?;
+        }
+    }
+    let free = room.len();
+    HeaderValue::from_bytes(text.get(..text.len() - free)?).ok()
 }
 
 fn request(front: &ForwardedRequest<'_>) -> Request<()> {
@@ -250,7 +273,7 @@ pub fn returned(headers: &mut HeaderMap, admin: bool, bodiless: bool) {
 }
 
 /// The fields of an answer that belong to its connection or its framing.
-const OF_CONNECTION: [HeaderName; 8] = [
+static OF_CONNECTION: [HeaderName; 8] = [
     CONNECTION,
     KEEP_ALIVE,
     PROXY_CONNECTION,
@@ -480,6 +503,22 @@ mod tests {
     fn any_user_name_is_encoded_as_one_header_value() {
         assert_eq!(encoded("ann@example.org"), "ann@example.org");
         assert_eq!(encoded("Änn 100%\r\nX: 1"), "%C3%84nn%20100%25%0D%0AX:%201");
+    }
+
+    #[test]
+    fn an_address_is_written_as_the_standard_library_writes_it() {
+        for text in [
+            "0.0.0.0",
+            "9.10.99.100",
+            "127.0.0.1",
+            "255.255.255.255",
+            "::1",
+            "2001:db8::7",
+        ] {
+            assert_eq!(address_value(text.parse().unwrap()).unwrap(), text);
+        }
+        let mapped = address_value("::ffff:10.0.0.1".parse().unwrap());
+        assert_eq!(mapped.unwrap(), "10.0.0.1");
     }
 
     #[test]

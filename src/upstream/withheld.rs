@@ -123,6 +123,20 @@ const WITHHELD: &[Withheld] = &[
     Prefix("x-webauth-"),
 ];
 
+/// Where the entries that begin with each byte start: those of byte `b` are `STARTS[b]..STARTS[b + 1]`.
+static STARTS: [usize; 257] = {
+    let mut starts = [0; 257];
+    let (mut byte, mut at) = (0, 0);
+    while byte < starts.len() {
+        while at < WITHHELD.len() && (WITHHELD[at].text().as_bytes()[0] as usize) < byte {
+            at += 1;
+        }
+        starts[byte] = at;
+        byte += 1;
+    }
+    starts
+};
+
 impl Withheld {
     const fn text(self) -> &'static str {
         match self {
@@ -165,9 +179,15 @@ pub(super) fn is_refused_in_trailers(name: &str) -> bool {
 }
 
 fn is_withheld(name: &str) -> bool {
+    let Some(first) = name.bytes().next().map(usize::from) else {
+        return false;
+    };
+    // Most names that clients send begin as few entries do or none.
+    let entries = WITHHELD.get(STARTS[first]..STARTS[first + 1]);
+    let entries = entries.unwrap_or_default();
     // The last entry that is not behind the name is the only one that can be it or begin it.
-    let after = WITHHELD.partition_point(|withheld| withheld.text() <= name);
-    let entry = after.checked_sub(1).and_then(|at| WITHHELD.get(at));
+    let after = entries.partition_point(|withheld| withheld.text() <= name);
+    let entry = after.checked_sub(1).and_then(|at| entries.get(at));
     entry.is_some_and(|withheld| match withheld {
         Name(text) => *text == name,
         Prefix(text) => name.starts_with(text),

@@ -50,7 +50,7 @@ impl RequestWriter {
             self.put(part.as_bytes());
         }
         for (name, value) in &parts.headers {
-            if !is_framing(name) {
+            if !FRAMING.contains(name) {
                 self.put(name.as_str().as_bytes());
                 self.put(b": ");
                 self.put(value.as_bytes());
@@ -212,10 +212,8 @@ impl RequestWriter {
     }
 }
 
-/// A field that belongs to the writer (RFC 9112 §6), or that the gateway has answered.
-fn is_framing(name: &HeaderName) -> bool {
-    [CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, EXPECT].contains(name)
-}
+/// Fields that belong to the writer (RFC 9112 §6), or that the gateway has answered.
+static FRAMING: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, EXPECT];
 
 /// RFC 9110 §8.6: methods that give a body a meaning declare an empty one.
 fn declares_empty(method: &Method) -> bool {
