@@ -100,7 +100,8 @@ fn check(config: &Config, arguments: &CheckFlows) -> Result<(String, Report), St
         permissions: &permissions,
     };
     // Only the types of the engine and of its packages are known here.
-    let is_engine = arguments.upstream.is_none() && config.upstreams.is_empty();
+    let has_engine = config.upstreams.is_empty() || config.engine.process.is_some();
+    let is_engine = arguments.upstream.is_none() && has_engine;
     let policy = mount.map_or(&config.policy, |mount| &mount.policy);
     let types = types(config).filter(|_| is_engine);
     let judged = judge_file(policy, who, (base, submission), types.as_deref());

@@ -7,6 +7,8 @@ mod check_flows;
 mod control;
 #[cfg(feature = "engine")]
 mod editor;
+#[cfg(feature = "engine")]
+mod engine_process;
 mod history;
 mod import;
 mod log;
@@ -117,6 +119,10 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         program: Vec<std::ffi::OsString>,
     },
+    /// Be the engine of the gateway that has started this process
+    #[cfg(feature = "engine")]
+    #[command(hide = true)]
+    EngineProcess,
     /// Start the gateway (the default)
     ///
     /// Stays in the foreground and logs to standard error. SIGTERM or SIGINT: finish work under way, accept no more; a
@@ -324,6 +330,8 @@ pub fn main() -> ExitCode {
         Command::WithParent { gateway, program } => {
             node_host_launcher::become_program(gateway, &program)
         }
+        #[cfg(feature = "engine")]
+        Command::EngineProcess => engine_process::run(),
         #[cfg(feature = "engine")]
         Command::NodeHost {
             socket,

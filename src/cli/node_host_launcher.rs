@@ -1,5 +1,5 @@
-//! `flowgate with-parent`: the way in which the engine starts the process of the node host. The system kills that when the
-//! gateway ends, also if it hangs then.
+//! `flowgate with-parent`: the way in which the processes of the node host and of an isolated engine are started. The system
+//! kills them when the process that has started them ends, also if it hangs then.
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ pub(super) fn become_program(gateway: u32, program: &[OsString]) -> ExitCode {
         return ExitCode::FAILURE;
     };
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        eprintln!("flowgate: the node host would outlive the gateway: {error}");
+        eprintln!("flowgate: the process would outlive the gateway: {error}");
         return ExitCode::FAILURE;
     }
     // The gateway may have ended before that.

@@ -6,6 +6,7 @@ use super::Engine;
 use super::engine_listen::{self, GROUP, USER, group_id, user_id};
 use super::error::SpannedError;
 use super::installs::{Installs, installs};
+use super::isolation::EngineProcess;
 use super::raw;
 use super::route;
 use super::setting::{Source, flag, is_variable, number};
@@ -89,6 +90,7 @@ fn variables(text: &str) -> Option<String> {
 /// The table, complete.
 pub(super) fn engine(
     raw: raw::Engine,
+    process: Option<EngineProcess>,
     data: &Path,
     source: &Source<'_>,
 ) -> Result<Engine, SpannedError> {
@@ -138,6 +140,8 @@ pub(super) fn engine(
             Some(table) => engine_listen::inaccessible_paths(table, source)?,
             None => Vec::new(),
         },
+        accessible_paths: Vec::new(),
+        process,
         listen: raw
             .listen
             .map(|table| engine_listen::listen(table, source))

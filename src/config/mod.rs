@@ -18,16 +18,19 @@ mod engine_listen;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod handover;
 mod headers;
 mod health;
 mod hosts;
 mod identity;
 mod installs;
+mod isolation;
 mod jwt;
 mod mount;
 mod networks;
 mod oidc;
 mod packages;
+mod parse;
 mod password_hash;
 mod policy;
 mod provider_url;
@@ -53,11 +56,13 @@ pub use conditions::Conditions;
 pub use engine::{ContextFiles, ContextStore, HostSocket, NodeHost};
 pub use engine_listen::{EngineListen, EngineSocket};
 pub use error::{Diagnostic, Error, Problem};
+pub use handover::Handover;
 pub use headers::RESOURCE_POLICY;
 pub use health::Health;
 pub use hosts::{Host, Hosts};
 pub use identity::IdentityTokens;
 pub use installs::Installs;
+pub use isolation::{ENGINE_DIRECTORY, EngineProcess};
 pub use jwt::{Jwt, KeySource};
 pub use networks::{Networks, is_network};
 pub use oidc::Oidc;
@@ -72,9 +77,8 @@ pub use upstream::{is_token, token_in};
 pub use users::{Totp, UNKNOWN_USER};
 pub use written::{SettingChange, WrittenSetting, changes as setting_changes, written};
 
-use crypto::{Secret, hex, sha256};
+use crypto::Secret;
 use hyper::header::{HeaderName, HeaderValue};
-use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -171,27 +175,7 @@ impl Config {
     /// Parses `text`; `file` is its name in errors, and paths in it are relative to the directory `base`.
     /// Reads the environment for `${NAME}` and the files that hold secrets.
     pub fn parse(text: &str, file: &str, base: &Path) -> Result<Self, Error> {
-        let read = RefCell::default();
-        let secret_variables = RefCell::default();
-        let source = setting::Source {
-            base,
-            read: &read,
-            secret_variables: &secret_variables,
-            variable: &|name| std::env::var(name).ok(),
-        };
-        let config = raw::parse(text).and_then(|root| tables::config(root, &source));
-        config
-            .map(|mut config| {
-                config.engine.hide_env = config.engine.hide_env.with(secret_variables.take());
-                Self {
-                    file: Some(file.into()),
-                    secrets: read.take(),
-                    sha256: hex(&sha256(text.as_bytes())),
-                    written: written(text).into(),
-                    ..config
-                }
-            })
-            .map_err(|fault| Error::Diagnostic(Box::new(error::locate(fault, text, file))))
+        parse::parse(text, file, base, &|name| std::env::var(name).ok())
     }
 
     /// Every file whose change a reload takes up.
@@ -584,6 +568,10 @@ pub struct Engine {
     pub listen: Option<EngineListen>,
     /// Files and directories that such an engine, and all that its flows start, cannot open.
     pub inaccessible_paths: Vec<PathBuf>,
+    /// Directories that it can open although they are within these; no setting of the file.
+    pub accessible_paths: Vec<PathBuf>,
+    /// The process of its own that the gateway starts for it; `None`: it is a part of the gateway's.
+    pub process: Option<EngineProcess>,
 }
 
 /// `[console]`.

@@ -9,8 +9,8 @@ use super::{
     Auth, Config, Console, Editor, Limits, Log, Route, Server, Storage, Throttle, Timeouts,
 };
 use super::{
-    admin_route, audit, comms, conditions, engine, engine_listen, headers, hosts, identity, jwt,
-    networks, oidc, policy, proxy_headers, route, tls, traces, upstream, users,
+    admin_route, audit, comms, conditions, engine, engine_listen, headers, hosts, identity,
+    isolation, jwt, networks, oidc, policy, proxy_headers, route, tls, traces, upstream, users,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -51,8 +51,12 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     let listened = server.listen.iter().copied().zip(spans);
     each_once(listened.chain(others).collect())?;
     let storage = storage(raw.storage, source)?;
-    let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), &raw.policy, source)?;
-    let node_host = raw.engine.node_host.is_some();
+    let (mut raw_engine, mut raw_upstream) = (raw.engine, raw.upstream);
+    let data = &storage.directory;
+    let process = isolation::isolation(&mut raw_engine, &mut raw_upstream, data, source)?;
+    let has_own_engine = raw_upstream.is_none() || process.is_some();
+    let upstreams = upstream::upstreams(raw_upstream, auth.as_ref(), &raw.policy, source)?;
+    let node_host = raw_engine.node_host.is_some();
     let admin_routes = admin_route::admin_routes(raw.admin_route, &upstreams, node_host, source)?;
     let routes = route::routes(raw.route, &upstreams, &admin_routes, source)?;
     Ok(engine_listen::apart(Config {
@@ -70,8 +74,8 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         policy: policy::policy(raw.policy, source)?,
         comms: comms::comms(raw.comms, source)?,
         console: console(raw.console)?,
-        engine: engine::engine(raw.engine, &storage.directory, source)?,
-        editor: editor(raw.editor, upstreams.is_empty(), source)?,
+        engine: engine::engine(raw_engine, process, data, source)?,
+        editor: editor(raw.editor, has_own_engine, source)?,
         storage,
         operations,
         operations_hosts: hosts::hosts(raw.operations_hosts, source)?.unwrap_or_default(),

@@ -253,7 +253,7 @@ const PUBLIC: &[&str] = &[
     "engine.node_host.socket", "engine.node_host.group", "engine.node_host.users", "engine.node_host.install.allow",
     "engine.node_host.install.deny", "engine.node_host.install.scripts", "engine.node_host.install.npm",
     "engine.node_host.install.timeout", "engine.listen.address", "engine.listen.mode", "engine.listen.group",
-    "engine.listen.users", "engine.listen.inaccessible_paths",
+    "engine.listen.users", "engine.listen.inaccessible_paths", "engine.isolation", "engine.memory_limit", "engine.operations",
     "storage.directory", "storage.history", "storage.history_age", "storage.history_bytes",
     "storage.credential_secret_file",
     "log.level", "log.format", "log.access",

@@ -7,6 +7,18 @@ use engine::metrics::{NodeHostMetrics, NodeType};
 use engine::stopped_flows::Reason;
 use std::sync::Arc;
 
+impl Metrics {
+    /// Starts of an engine in a process of its own, beside the first.
+    pub fn engine_restarts(&self) -> metrics::Counter {
+        counter(
+            &self.recorder,
+            "flowgate_engine_restarts_total",
+            "Restarts of the engine's process, which had ended by itself.",
+            &[],
+        )
+    }
+}
+
 impl engine::metrics::Metrics for Metrics {
     fn node_type(&self, kind: &str) -> NodeType {
         let labels = [("type", kind)];

@@ -4,7 +4,7 @@
 
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, Scope,
+    RulesetCreated, RulesetCreatedAttr, Scope,
 };
 use rustix::process::geteuid;
 use std::collections::BTreeSet;
@@ -51,15 +51,32 @@ pub(super) enum Error {
     Kernel(#[from] landlock::RulesetError),
 }
 
-/// Takes the paths from this thread, and from all threads and processes that it starts. `needed`: directories in which the engine
-/// makes files.
-pub(super) fn take_away(paths: &[PathBuf], needed: &[PathBuf]) -> Result<(), Error> {
-    if paths.is_empty() {
-        return Ok(());
-    }
+/// Whether paths can be taken from a process of this user on this kernel.
+pub(super) fn check() -> Result<(), Error> {
     if geteuid().is_root() {
         return Err(Error::Root);
     }
+    ruleset()?;
+    Ok(())
+}
+
+fn ruleset() -> Result<RulesetCreated, Error> {
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    let ruleset = ruleset.handle_access(AccessFs::from_all(VERSION))?;
+    Ok(ruleset.scope(Scope::Signal)?.create()?)
+}
+
+/// Takes the paths from this thread, and from all threads and processes that it starts. `needed`: directories in which the engine
+/// makes files, and which must be beside them; `accessible`: files and directories that may be within them and are allowed.
+pub(super) fn take_away(
+    paths: &[PathBuf],
+    accessible: &[PathBuf],
+    needed: &[PathBuf],
+) -> Result<(), Error> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    check()?;
     let failed = |path: &Path, source| Error::Path {
         path: path.to_owned(),
         source,
@@ -69,18 +86,15 @@ pub(super) fn take_away(paths: &[PathBuf], needed: &[PathBuf]) -> Result<(), Err
     if threads.count() != 1 {
         return Err(Error::Threads);
     }
-    for directory in needed {
+    for directory in needed.iter().chain(accessible) {
         // It cannot be made later if it is beside a path.
         fs::create_dir_all(directory).map_err(|source| failed(directory, source))?;
     }
     let beside = Beside::of(paths)?;
     beside.leaves(needed)?;
-    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    let mut rules = ruleset
-        .handle_access(AccessFs::from_all(VERSION))?
-        .scope(Scope::Signal)?
-        .create()?;
-    for path in beside.entries {
+    let accessible = beside.with_none_inside(accessible)?;
+    let mut rules = ruleset()?;
+    for path in beside.entries.into_iter().chain(accessible) {
         // An entry may be gone by now.
         let Ok(file) = PathFd::new(&path) else {
             continue;
@@ -128,6 +142,23 @@ impl Beside {
             }
         }
         Ok(())
+    }
+
+    /// These directories without links; refuses one that has such a path in it.
+    fn with_none_inside(&self, directories: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+        let mut found = Vec::new();
+        for directory in directories {
+            let directory = real(directory)?;
+            let mut paths = self.paths.iter();
+            if let Some(inaccessible) = paths.find(|path| path.starts_with(&directory)) {
+                return Err(Error::Needed {
+                    inaccessible: inaccessible.clone(),
+                    directory,
+                });
+            }
+            found.push(directory);
+        }
+        Ok(found)
     }
 
     /// Collects what is in a directory above a path.

@@ -18,6 +18,8 @@ mod control;
 mod control_key;
 mod control_socket;
 mod drain;
+#[cfg(feature = "engine")]
+mod engine_process;
 mod engine_socket;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
@@ -38,7 +40,11 @@ mod worker;
 
 pub use control_key::read as control_key;
 pub use control_socket::{Answer, Ask, path as control_socket};
+#[cfg(feature = "engine")]
+pub use engine_process::Handed;
 pub use run::run;
+#[cfg(feature = "engine")]
+pub use run::run_handed;
 pub use socket_activation::Inherited;
 
 use crate::config::Config;
@@ -91,6 +97,9 @@ pub enum Error {
         /// Advice for the operator.
         advice: &'static str,
     },
+    /// The engine's process cannot be isolated, or has refused to start.
+    #[error("[engine] isolation: {0}")]
+    Isolation(String),
     /// Sockets that others have opened for us.
     #[error(transparent)]
     Inherited(#[from] socket_activation::Error),
@@ -120,6 +129,8 @@ pub struct Running {
     workers: Vec<Arc<Worker>>,
     operations: Arc<Operations>,
     drain_timeout: Duration,
+    #[cfg(feature = "engine")]
+    engine_process: Option<engine_process::Supervised>,
     /// Ends when all workers have.
     workers_alive: Receiver<Infallible>,
     control: Control,
@@ -146,6 +157,8 @@ pub fn check(config: &Config) -> Result<(), Error> {
     gateway::check_signing_key(config).map_err(gateway::Error::from)?;
     sinks::check(&config.audit.sinks).map_err(gateway::Error::from)?;
     traces::check(config.traces.as_deref()).map_err(gateway::Error::Traces)?;
+    #[cfg(feature = "engine")]
+    engine_process::check(config)?;
     Ok(tls::check(&config.tls)?)
 }
 
@@ -157,6 +170,8 @@ pub fn start(config: Config) -> Result<Running, Error> {
 
 /// The same with sockets that were opened before.
 fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
+    #[cfg(feature = "engine")]
+    let (config, listener) = engine_process::prepare(config)?;
     let metrics = Metrics::new();
     let tls = open_tls(&config, &metrics)?;
     let (sockets, addresses) = Sockets::bind(&config, inherited)?;
@@ -172,6 +187,8 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     }
 
     let (gateway, notices) = open_gateway(config, &metrics, &control.runtime)?;
+    #[cfg(feature = "engine")]
+    let engine_process = engine_process::start(&gateway, listener)?;
     // The first and only time.
     let _ = gateway
         .config_check
@@ -199,6 +216,8 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
         gateway,
         workers,
         operations,
+        #[cfg(feature = "engine")]
+        engine_process,
         workers_alive,
         control,
     })
@@ -263,6 +282,10 @@ impl Running {
             .spawn(async move { timeout(limit, gateway.close()).await });
         if !matches!(closed.await, Ok(Ok(()))) {
             tracing::warn!("the flows did not close in time");
+        }
+        #[cfg(feature = "engine")]
+        if let Some(process) = self.engine_process.take() {
+            process.end(limit + Duration::from_secs(1)).await;
         }
         let gateway = Arc::clone(&self.gateway);
         let recorded = async move { gateway.end(unix_time().as_secs()).await };

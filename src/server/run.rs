@@ -1,5 +1,7 @@
 //! The program: start, announce, serve until a signal, drain.
 
+#[cfg(feature = "engine")]
+use super::engine_process::Handed;
 use super::sd_notify::Supervisor;
 use super::{Error, Inherited, Running, inaccessible_paths, reload, start_with};
 use crate::config::{Config, EngineListen};
@@ -22,12 +24,38 @@ const OTHER_DESCRIPTORS: usize = 64;
 /// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes,
 /// certificates and the account at the upstream again, and so does a change of their files.
 pub fn run(config: Config) -> ExitCode {
+    run_with(config, "engine.listen.inaccessible_paths", |config| {
+        Ok((Inherited::take(config)?, Box::new(|| ())))
+    })
+}
+
+/// Runs the engine of a gateway that has started this process, until that ends it.
+#[cfg(feature = "engine")]
+pub fn run_handed(config: Config, handed: Handed) -> ExitCode {
+    run_with(config, "engine.isolation", |_| {
+        let (listener, ready) = handed.follow_gateway().map_err(Error::Threads)?;
+        Ok((
+            Inherited::of_engine(listener),
+            Box::new(move || ready.report()),
+        ))
+    })
+}
+
+/// Listening sockets that are there already, and what to do when requests are served.
+type Given = (Inherited, Box<dyn FnOnce()>);
+
+/// `setting` names the one that takes paths away; `given` runs after that, as it may start a thread.
+fn run_with(
+    config: Config,
+    setting: &str,
+    given: impl FnOnce(&mut Config) -> Result<Given, Error>,
+) -> ExitCode {
     keep_to_ourselves();
     if let Err(error) = take_away_paths(&config) {
-        eprintln!("flowgate: engine.listen.inaccessible_paths: {error}");
+        eprintln!("flowgate: {setting}: {error}");
         return ExitCode::FAILURE;
     }
-    match run_until_signalled(config) {
+    match run_until_signalled(config, given) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("flowgate: {error}");
@@ -38,17 +66,28 @@ pub fn run(config: Config) -> ExitCode {
 
 /// Before any thread is started: what it may open is decided for each thread.
 fn take_away_paths(config: &Config) -> Result<(), inaccessible_paths::Error> {
-    let mut needed = vec![config.storage.directory.clone()];
-    if let Some(EngineListen::Unix(socket)) = &config.engine.listen {
+    let accessible = &config.engine.accessible_paths;
+    let mut needed = Vec::new();
+    if accessible.is_empty() {
+        needed.push(config.storage.directory.clone());
+    }
+    // The gateway has made the socket of an engine that it has started.
+    if accessible.is_empty()
+        && let Some(EngineListen::Unix(socket)) = &config.engine.listen
+    {
         let path = absolute(&socket.path).unwrap_or_else(|_| socket.path.clone());
         needed.extend(path.parent().map(Path::to_owned));
     }
-    inaccessible_paths::take_away(&config.engine.inaccessible_paths, &needed)
+    let inaccessible = &config.engine.inaccessible_paths;
+    inaccessible_paths::take_away(inaccessible, accessible, &needed)
 }
 
-fn run_until_signalled(mut config: Config) -> Result<(), Error> {
+fn run_until_signalled(
+    mut config: Config,
+    given: impl FnOnce(&mut Config) -> Result<Given, Error>,
+) -> Result<(), Error> {
     allow_descriptors(&mut config);
-    let inherited = Inherited::take(&mut config)?;
+    let (inherited, report) = given(&mut config)?;
     let running = start_with(config, &inherited)?;
     // A draining process must not hold them: its successor takes them from systemd.
     drop(inherited);
@@ -62,6 +101,7 @@ fn run_until_signalled(mut config: Config) -> Result<(), Error> {
         announce(&running);
         let supervisor = Supervisor::of_environment();
         supervisor.ready("serving");
+        report();
         until_end(&running, &mut signals, &supervisor).await;
         supervisor.stopping();
         tracing::info!("draining: finishing open requests, accepting no new connections; a second signal exits at once");

@@ -56,7 +56,7 @@ impl Inherited {
         let mut names = names.split(':');
         let mut given = ListenFd::from_env();
         if let Some(EngineListen::Unix(_)) = config.engine.listen {
-            return Self::of_engine(&mut given);
+            return Self::one_of_engine(&mut given);
         }
         let open_to_all =
             config.auth.is_none() && config.server.listen.iter().all(|a| a.ip().is_loopback());
@@ -98,8 +98,17 @@ impl Inherited {
         })
     }
 
+    /// The socket that an engine has from its gateway.
+    #[cfg(feature = "engine")]
+    pub(super) fn of_engine(listener: UnixListener) -> Self {
+        Self {
+            tcp: Vec::new(),
+            unix: Some(listener),
+        }
+    }
+
     /// The only socket that an engine has that runs apart.
-    fn of_engine(given: &mut ListenFd) -> Result<Self, Error> {
+    fn one_of_engine(given: &mut ListenFd) -> Result<Self, Error> {
         if given.len() > 1 {
             return Err(Error::Several);
         }

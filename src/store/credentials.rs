@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json, ser::PrettyFormatter};
 use zeroize::Zeroizing;
 
 /// The file in which Node-RED keeps its generated secret, among other things.
-const RUNTIME_SETTINGS: &str = ".config.runtime.json";
+pub(super) const RUNTIME_SETTINGS: &str = ".config.runtime.json";
 const GENERATED: &str = "_credentialSecret";
 /// One AES block: NIST SP 800-38A, 6.5.
 const IV_BYTES: usize = 16;

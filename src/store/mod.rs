@@ -19,6 +19,7 @@ mod node_history;
 mod passkeys;
 mod proposals;
 mod recovery;
+mod relocate;
 mod tags;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ pub use passkeys::{PasskeyAdded, PasskeyRow};
 pub use proposals::{
     Added, Decision, NewProposal, Proposal, ProposalContent, ProposalFilter, ProposalState, TooMany,
 };
+pub use relocate::{Locked, has_flows_to_move, lock, move_flow_files};
 pub use tags::Tagged;
 pub use upstream_history::UpstreamRecord;
 

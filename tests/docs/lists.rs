@@ -148,6 +148,7 @@ fn series() -> BTreeSet<Vec<String>> {
     let _ = (
         metrics.node_type("change"),
         metrics.node_host(),
+        metrics.engine_restarts(),
         metrics.audit_sink("siem"),
         metrics.traces(),
     );

@@ -112,6 +112,8 @@ mod http2_backpressure;
 mod http_semantics;
 mod identity_headers;
 mod import;
+mod isolation;
+mod isolation_attacks;
 mod json_validation;
 mod jwt;
 mod jwt_attacks;

@@ -16,7 +16,7 @@ use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::process::Command;
 
 /// A flow whose inject node leads to a debug node, a status and a context.
-fn reporting(tab: &str) -> Vec<Json> {
+pub fn reporting(tab: &str) -> Vec<Json> {
     let id = |part: &str| format!("{tab}-{part}");
     let code = "node.status({ text: 'ok' }); flow.set('key', msg.payload); return msg";
     vec![
@@ -40,7 +40,7 @@ fn echo() -> Vec<Json> {
 }
 
 /// Waits until an editor has received this deployment; an older one may come before.
-async fn until_deployed(editor: &mut Channel, rev: &str) {
+pub async fn until_deployed(editor: &mut Channel, rev: &str) {
     while editor.topic("notification/runtime-deploy").await["revision"] != *rev {}
 }
 

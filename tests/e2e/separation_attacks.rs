@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The overflow user id (`user_namespaces(7)`), which owns nothing.
-const OTHER: u32 = 65534;
+pub const OTHER: u32 = 65534;
 
 /// Asks for all sessions at the control socket, with its key if that can be read.
 const ASK: &str = r#"use IO::Socket::UNIX;
@@ -48,7 +48,7 @@ fn flows() -> Json {
 }
 
 /// What the flows read of the gateway in this directory: a name for each success.
-async fn stolen(gateway: &Process, directory: &Path, script: &Path) -> Vec<String> {
+pub async fn stolen(gateway: &Process, directory: &Path, script: &Path) -> Vec<String> {
     let token = gateway.sign_in("admin").await;
     gateway.deploy(&token, &flows()).await;
     let ask = async |path: &str, is: &str| {
@@ -131,7 +131,7 @@ async fn more_attacks(
 }
 
 /// A directory that every user can look into, as `/var/lib` is, with the script.
-fn place() -> (tempfile::TempDir, PathBuf) {
+pub fn place() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
     let script = directory.path().join("ask.pl");
@@ -151,7 +151,7 @@ fn gateway(lines: &str, directory: &Path) -> Process {
 
 /// The program as a user other than root, if we are root, with this directory as its own. It is opened before, because its
 /// directory may be closed to that user.
-fn not_as_root(arguments: &str, directory: &Path) -> Command {
+pub fn not_as_root(arguments: &str, directory: &Path) -> Command {
     let program = File::open(env!("CARGO_BIN_EXE_flowgate")).unwrap();
     let become_user = if rustix::process::geteuid().is_root() {
         chown(directory, Some(OTHER), Some(OTHER)).unwrap();

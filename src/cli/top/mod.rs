@@ -51,7 +51,10 @@ fn profile(config: &Config, interval: Duration) -> Result<(Profile, u64), String
     let ask = Ask::Profile {
         seconds: interval.as_secs_f64(),
     };
-    match control::answer(&config.storage.directory, &ask)? {
+    // An engine in a process of its own has a control socket of its own.
+    let process = config.engine.process.as_ref();
+    let directory = process.map_or(&config.storage.directory, |process| &process.directory);
+    match control::answer(directory, &ask)? {
         Answer::Profile { profile, memory } => Ok((profile, memory)),
         Answer::Refused(reason) => Err(reason),
         _ => Err(OTHER_VERSION.to_owned()),

@@ -8,6 +8,9 @@ use toml::{Spanned, Value};
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, expecting = "a table [engine]")]
 pub(in crate::config) struct Engine {
+    pub(in crate::config) isolation: Entry,
+    pub(in crate::config) memory_limit: Entry,
+    pub(in crate::config) operations: Entry,
     pub(in crate::config) close_timeout: Entry,
     pub(in crate::config) script_memory: Entry,
     pub(in crate::config) script_timeout: Entry,

@@ -37,6 +37,11 @@ pub(super) fn parse(text: &str) -> Result<Root, SpannedError> {
     Ok(root)
 }
 
+/// Reads the table of one upstream.
+pub(super) fn upstream(text: &str) -> Result<Upstream, SpannedError> {
+    read(text)
+}
+
 fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, SpannedError> {
     let file = toml::Deserializer::parse(text).map_err(|error| SpannedError {
         span: error.span().unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! The node host: a process of Node.js with Node-RED's own runtime, which runs the nodes of npm packages. Both sides
 //! exchange frames over two sockets; `foreign_nodes` is what the engine's thread does with them.
 //!
-//! - `process` starts, watches and restarts the process, of the `program`, or `listener` waits for one that is a service; `reload` restarts it when packages have changed, `culprits` finds packages that end it; `connection` serves its sockets; `log_lines` takes its output.
+//! - `process` starts, watches and restarts the process, of the `program`, or `listener` waits for one that is a service; `reload` restarts it when packages have changed, `culprits` finds packages that end it; `connection` serves its sockets.
 //! - `frame`, `received`, `values` and `handles` are the format of the frames.
 //! - `deployment` sends it the flow set, `reports` reads what its nodes report, `questions` answers what it asks; `outgoing` is what is on its way to it.
 //! - `host/*.js` is the program that runs in the process.
@@ -12,7 +12,6 @@ mod deployment;
 mod frame;
 mod handles;
 mod listener;
-mod log_lines;
 mod outgoing;
 mod process;
 mod program;

@@ -4,10 +4,12 @@
 use super::NodeHost;
 use super::connection::{self, Pulse};
 use super::culprits::MAX_ENDS;
+use super::frame;
 use super::listener::{Listener, check_length};
 use super::program::{command, sources};
 use super::reload::End;
-use super::{frame, log_lines};
+use crate::log_lines;
+use crate::restart_delay::RestartDelay;
 use crate::settings::{self, ADMIN_SOCKET, ENDPOINTS_SOCKET};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::{self, Permissions};
@@ -27,10 +29,6 @@ use tokio::sync::mpsc;
 /// How long the first process waits for native flows to start, at most. Our choice: there may be no flows.
 const FIRST_FLOWS: Duration = Duration::from_secs(1);
 
-/// The delay before a process that ended is started again; doubled each time up to the longest. Our choice.
-const FIRST_DELAY: Duration = Duration::from_millis(250);
-const LONGEST_DELAY: Duration = Duration::from_secs(30);
-
 /// Pings that a process must have lived for, so that its end counts as the first one again: a minute.
 const SETTLED: u32 = 12;
 
@@ -46,7 +44,7 @@ impl Drop for Group {
 
 /// Runs the process again and again, until the engine ends.
 pub(crate) async fn supervise(host: Rc<NodeHost>) {
-    let mut delay = FIRST_DELAY;
+    let mut delay = RestartDelay::default();
     let mut listener = None;
     let _ = tokio::time::timeout(FIRST_FLOWS, host.may_start.notified()).await;
     loop {
@@ -56,23 +54,23 @@ pub(crate) async fn supervise(host: Rc<NodeHost>) {
         if host.ended() == End::Reload {
             host.culprits.borrow_mut().loading(None);
             tracing::info!(target: "node_host", "the node host starts again: its packages have changed");
-            delay = FIRST_DELAY;
+            delay.reset();
             continue;
         }
         let settled = pulse.pings.get() >= SETTLED;
         if settled {
-            delay = FIRST_DELAY;
+            delay.reset();
         }
         if let Some(package) = host.leave_out(settled) {
             tracing::error!(target: "node_host", package = %package, reason, "a package has ended the node host {MAX_ENDS} times in a row: it is left out until a full deployment");
-            delay = FIRST_DELAY;
+            delay.reset();
         }
+        let delay = delay.advance();
         tracing::error!(target: "node_host", reason, "the node host has ended; it starts again in {delay:?}");
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
             () = host.end.notified() => {}
         }
-        delay = (delay * 2).min(LONGEST_DELAY);
         host.metrics.restarts.increment(1);
     }
 }
@@ -103,7 +101,7 @@ async fn run(host: &Rc<NodeHost>, pulse: &Pulse, listener: &mut Option<Listener>
     let output = child.as_mut().and_then(|child| child.stderr.take());
     let log = async {
         if let Some(output) = output {
-            log_lines::log(output).await;
+            log_lines::read(output, |line| tracing::info!(target: "node_host", "{line}")).await;
         }
         std::future::pending::<()>().await;
     };

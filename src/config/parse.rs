@@ -1,0 +1,37 @@
+//! A text becomes a [`Config`], with the environment that it refers to.
+
+use super::{Config, Error, error, isolation, raw, setting, tables, written};
+use crypto::{hex, sha256};
+use std::cell::RefCell;
+use std::path::Path;
+
+/// Parses `text`; `file` is its name in errors, `base` the directory of its paths, `variable` the environment.
+pub(super) fn parse(
+    text: &str,
+    file: &str,
+    base: &Path,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, Error> {
+    let read = RefCell::default();
+    let secret_variables = RefCell::default();
+    let source = setting::Source {
+        base,
+        read: &read,
+        secret_variables: &secret_variables,
+        variable,
+    };
+    let config = raw::parse(text).and_then(|root| tables::config(root, &source));
+    config
+        .map(|mut config| {
+            isolation::complete(&mut config, text, &source);
+            config.engine.hide_env = config.engine.hide_env.with(secret_variables.take());
+            Config {
+                file: Some(file.into()),
+                secrets: read.take(),
+                sha256: hex(&sha256(text.as_bytes())),
+                written: written(text).into(),
+                ..config
+            }
+        })
+        .map_err(|fault| Error::Diagnostic(Box::new(error::locate(fault, text, file))))
+}
