@@ -9,6 +9,7 @@ mod control;
 mod editor;
 #[cfg(feature = "engine")]
 mod engine_process;
+mod health;
 mod history;
 mod import;
 mod log;
@@ -149,6 +150,13 @@ enum Command {
         #[arg(long)]
         safe: bool,
     },
+    /// Say whether the running gateway is ready
+    ///
+    /// Asks /readyz of the operations listener that the configuration names, and prints its state in one line. Ends with 0 if it is
+    /// ready or degraded, and with 1 otherwise, or if no response comes within 3 s: the health check of a container, which has no
+    /// other program for it.
+    #[command(after_help = "Example:\n  flowgate --config /etc/flowgate/gateway.toml health")]
+    Health,
     /// Say whether the configuration is right
     ///
     /// Prints `gateway.toml: ok`, or the first mistake with file, line and what is allowed there. Starts nothing.
@@ -305,6 +313,7 @@ pub fn main() -> ExitCode {
         Command::Run { safe } => run(config, safe, false),
         #[cfg(feature = "engine")]
         Command::Engine { safe } => run(config, safe, true),
+        Command::Health => with(config, health::show),
         Command::Check => check(config),
         Command::CheckFlows(arguments) => {
             with(config, |config| check_flows::run(config, &arguments))

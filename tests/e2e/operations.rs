@@ -1,7 +1,9 @@
 //! Monitoring: what can be counted has a series, and is counted.
 
-use crate::harness::{Gateway, flow_set, page, public};
+use crate::harness::{Gateway, Process, flow_set, page, program, public};
 use serde_json::json;
+use std::fs;
+use std::process::Stdio;
 
 #[tokio::test]
 async fn series_are_there_before_anything_has_happened_and_fewer_than_four_hundred() {
@@ -201,4 +203,41 @@ async fn the_operations_listener_serves_probes_and_metrics_only() {
             "{path}"
         );
     }
+}
+
+#[tokio::test]
+async fn flowgate_health_ends_with_0_while_the_gateway_is_ready_and_with_1_otherwise() {
+    let directory = tempfile::tempdir().unwrap();
+    let port = testing::ports::free();
+    let lines = format!("operations = \"127.0.0.1:{port}\"\n");
+    let health = || {
+        let mut command = program(directory.path(), &["health"]);
+        let output = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = output.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
+    };
+    let gateway = Process::start(&lines, directory.path());
+    assert_eq!(health(), (Some(0), "ready\n".to_owned(), String::new()));
+    gateway.signal("KILL");
+    gateway.end();
+    let (code, printed, errors) = health();
+    assert_eq!((code, &*printed), (Some(1), ""));
+    let expected = format!("flowgate: http://127.0.0.1:{port}/readyz: ");
+    assert!(
+        errors.starts_with(&expected) && errors.lines().count() == 1,
+        "{errors}"
+    );
+    fs::write(
+        directory.path().join("gateway.toml"),
+        "operations = \"off\"\n[auth]\n",
+    )
+    .unwrap();
+    let (code, _, errors) = health();
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("operations is \"off\""), "{errors}");
 }
