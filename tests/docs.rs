@@ -25,6 +25,8 @@ mod language;
 #[cfg(feature = "engine")]
 #[path = "docs/lists.rs"]
 mod lists;
+#[path = "docs/release.rs"]
+mod release;
 
 use flowgate::config::{Config, DEFAULT, EngineListen, Error, Problem};
 use std::collections::BTreeSet;

@@ -1,0 +1,129 @@
+//! What packagers use: the bill of materials has what is linked and nothing else, and a build for packages leaves no path of its
+//! machine in the program.
+
+use super::repository;
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+/// Runs a script of deploy/; its standard output.
+fn run(command: &mut Command) -> String {
+    let output = command.current_dir(repository()).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn texts<'j>(value: &'j Json, name: &str) -> &'j str {
+    value[name].as_str().unwrap_or_default()
+}
+
+/// The digests of the crates of the registry, by name and version.
+fn locked() -> BTreeMap<String, String> {
+    let lock: toml::Table = fs::read_to_string(repository().join("Cargo.lock"))
+        .unwrap()
+        .parse()
+        .unwrap();
+    let packages = lock["package"].as_array().unwrap().iter();
+    let text = |package: &toml::Value, name: &str| Some(package.get(name)?.as_str()?.to_owned());
+    packages
+        .filter_map(|package| {
+            let (name, version) = (text(package, "name")?, text(package, "version")?);
+            Some((format!("{name}@{version}"), text(package, "checksum")?))
+        })
+        .collect()
+}
+
+#[test]
+fn the_bill_of_materials_has_the_crates_that_are_linked_with_their_digests_and_licences() {
+    let mut script = Command::new("node");
+    script.args(["deploy/sbom.mjs", "x86_64-unknown-linux-gnu"]);
+    script.env("SOURCE_DATE_EPOCH", "1700000000");
+    let bom: Json = serde_json::from_str(&run(&mut script)).unwrap();
+    assert_eq!(
+        (texts(&bom, "bomFormat"), texts(&bom, "specVersion")),
+        ("CycloneDX", "1.6")
+    );
+    let program = &bom["metadata"]["component"];
+    assert_eq!(texts(program, "type"), "application");
+    assert_eq!(
+        texts(&bom["metadata"], "timestamp"),
+        "2023-11-14T22:13:20.000Z"
+    );
+    let locked = locked();
+    let mut known = BTreeSet::from([texts(program, "bom-ref")]);
+    for component in bom["components"].as_array().unwrap() {
+        let id = texts(component, "bom-ref");
+        assert!(known.insert(id), "{id} is there twice");
+        let digest = component["hashes"][0]["content"].as_str();
+        assert_eq!(digest, locked.get(id).map(String::as_str), "{id}");
+        assert_eq!(digest.is_some(), component["purl"].is_string(), "{id}");
+        assert!(
+            !texts(&component["licenses"][0], "expression").is_empty(),
+            "{id}"
+        );
+    }
+    let has = |name: &str| known.iter().any(|id| id.starts_with(&format!("{name}@")));
+    for linked in [
+        "rustls",
+        "aws-lc-sys",
+        "rquickjs-sys",
+        "libsqlite3-sys",
+        "engine",
+        "tokio",
+    ] {
+        assert!(has(linked), "{linked}");
+    }
+    for other in [
+        "proptest",
+        "shuttle",
+        "tempfile",
+        "syn",
+        "cc",
+        "serde_derive",
+    ] {
+        assert!(!has(other), "{other} is not linked");
+    }
+    for entry in bom["dependencies"].as_array().unwrap() {
+        let on = entry["dependsOn"].as_array().unwrap().iter();
+        let mut named = on.filter_map(Json::as_str).chain([texts(entry, "ref")]);
+        assert!(named.all(|id| known.contains(id)), "{entry}");
+    }
+}
+
+/// The whole comparison of two builds is deploy/reproduce, which takes too long here.
+#[test]
+fn a_build_for_packages_replaces_the_paths_of_its_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let stub = directory.path().join("cargo");
+    let text =
+        "#!/bin/sh\nprintf '%s\\n' \"$CARGO_ENCODED_RUSTFLAGS\" \"$CFLAGS\" \"$CXXFLAGS\" \"$*\"\n";
+    fs::write(&stub, text).unwrap();
+    fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", directory.path().display());
+    let mut script = Command::new("deploy/dist");
+    let script = script
+        .env("PATH", path)
+        .env_remove("CARGO_TARGET_DIR")
+        .env("CFLAGS", "-g");
+    let printed = run(script);
+    let lines: Vec<&str> = printed.lines().collect();
+    let own = repository().canonicalize().unwrap();
+    let own = format!("{}=/flowgate", own.display());
+    assert!(
+        lines[0]
+            .split('\u{1f}')
+            .any(|flag| flag == format!("--remap-path-prefix={own}"))
+    );
+    for flags in &lines[1..3] {
+        assert!(
+            flags.contains(&format!("-ffile-prefix-map={own}")),
+            "{flags}"
+        );
+    }
+    assert!(lines[1].ends_with(" -g"), "{}", lines[1]);
+    assert_eq!(lines[3], "build --profile dist --locked --bin flowgate");
+}
