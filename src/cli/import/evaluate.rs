@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 
 const PRELUDE: &str = include_str!("prelude.js");
 
-/// Bytes of a file. Our choice: Node-RED's own has some 20 KiB.
-pub(super) const MAX_SOURCE: u64 = 1 << 20;
 /// Bytes of memory of the evaluation. Our choice: what settings take is far below.
 const MEMORY: usize = 64 << 20;
 /// Bytes of its stack: the default of `QuickJS`.

@@ -1,16 +1,9 @@
 //! The settings of a Node-RED that a gateway in front of it takes over, as the text of a gateway.toml; and what it does not.
 
+use super::Imported;
 use super::marked::{file, maker, toml_text};
 use crate::config::is_permission;
 use serde_json::{Map, Value as Json};
-use std::fmt::Write as _;
-
-/// The text of a gateway.toml, and a sentence for each setting that needs the operator.
-#[derive(Debug, Default)]
-pub(super) struct Imported {
-    pub(super) toml: String,
-    pub(super) notices: Vec<String>,
-}
 
 /// Settings of which each changes who may do what, and that flowgate has no equal of.
 const UNKNOWN: [(&str, &str); 7] = [
@@ -100,14 +93,6 @@ enum Transport {
 }
 
 impl Imported {
-    fn notice(&mut self, sentence: String) {
-        self.notices.push(sentence);
-    }
-
-    fn line(&mut self, line: &str) {
-        let _ = writeln!(self.toml, "{line}");
-    }
-
     /// A setting with a text. `None`: the text cannot stand in gateway.toml, which is a notice.
     fn text(&mut self, of: &str, (key, text): (&str, &str)) -> Option<()> {
         let Some(value) = toml_text(text) else {
