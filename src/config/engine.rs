@@ -21,6 +21,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
+/// Threads that share the flows, at most. Our choice: more than the machines have on which flows run.
+const MAX_THREADS: usize = 64;
 
 /// `[engine.node_host]`: the process that runs nodes of npm packages.
 #[derive(Debug, Clone)]
@@ -94,9 +96,13 @@ pub(super) fn engine(
     data: &Path,
     source: &Source<'_>,
 ) -> Result<Engine, SpannedError> {
+    let threads: usize = number(raw.threads, 1, 1..=MAX_THREADS)?;
+    // The threads share these out.
+    let for_each = |least: u64| least * threads as u64;
     Ok(Engine {
+        threads,
         close_timeout: source.duration(raw.close_timeout, 15 * SECOND, MS..=HOUR)?,
-        script_memory: source.size(raw.script_memory, 1 << 30, 8 * MIB..=64 * GIB)?,
+        script_memory: source.size(raw.script_memory, 1 << 30, for_each(8 * MIB)..=64 * GIB)?,
         script_timeout: source.duration(raw.script_timeout, 5 * SECOND, MS..=HOUR)?,
         modules: data.to_owned(),
         debug_length: number(raw.debug_length, 1000, 1..=1_000_000)?,
@@ -118,7 +124,7 @@ pub(super) fn engine(
         request_timeout: source.duration(raw.request_timeout, 120 * SECOND, MS..=HOUR)?,
         socket_reconnect: source.duration(raw.socket_reconnect, 10 * SECOND, MS..=HOUR)?,
         socket_timeout: socket_timeout(raw.socket_timeout, source)?,
-        tcp_buffers: source.size(raw.tcp_buffers, 256 << 20, MIB..=64 * GIB)?,
+        tcp_buffers: source.size(raw.tcp_buffers, 256 << 20, for_each(MIB)..=64 * GIB)?,
         socket_queue: number(raw.socket_queue, 1000, 1..=1_000_000)?,
         mqtt_reconnect: source.duration(raw.mqtt_reconnect, 5 * SECOND, MS..=HOUR)?,
         jsonp: flag(raw.jsonp, false)?,

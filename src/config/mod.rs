@@ -517,6 +517,8 @@ pub struct Comms {
 /// `[engine]`.
 #[derive(Debug, Clone)]
 pub struct Engine {
+    /// The threads that share the flows.
+    pub threads: usize,
     /// The time-out for closing a node (15 s, as in Node-RED).
     pub close_timeout: Duration,
     /// Memory of all function nodes together, bytes.

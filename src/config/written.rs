@@ -243,7 +243,7 @@ const PUBLIC: &[&str] = &[
     "comms.origins", "comms.sign_in", "comms.waiting", "comms.waiting_per_address", "comms.heartbeat", "comms.frame",
     "comms.frames", "comms.queue", "comms.backlog", "comms.upstream_frame", "comms.upstream_away",
     "console.enabled", "editor.modules",
-    "engine.close_timeout", "engine.script_memory", "engine.script_timeout", "engine.debug_length",
+    "engine.threads", "engine.close_timeout", "engine.script_memory", "engine.script_timeout", "engine.debug_length",
     "engine.message_buffer", "engine.queue_messages", "engine.queue_bytes", "engine.memory", "engine.http_node_root",
     "engine.start_attempts", "engine.settle", "engine.request_timeout", "engine.socket_reconnect",
     "engine.socket_timeout", "engine.tcp_buffers", "engine.socket_queue", "engine.mqtt_reconnect", "engine.jsonp",

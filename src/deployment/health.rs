@@ -115,12 +115,12 @@ impl Deployments {
             #[cfg(feature = "engine")]
             Runtime::Own(_) => {
                 let lateness = self.metrics.lateness();
-                let timers = lateness.buckets().iter().sum::<u64>();
+                let timers = lateness.buckets.iter().sum::<u64>();
                 Counts {
                     messages: self.metrics.total("flowgate_node_messages_total"),
                     errors: self.metrics.total("flowgate_node_errors_total"),
                     timers: timers as f64,
-                    late: lateness.sum().as_secs_f64(),
+                    late: lateness.sum.as_secs_f64(),
                 }
             }
             Runtime::Upstream(_) => Counts::default(),

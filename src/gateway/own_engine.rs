@@ -18,6 +18,7 @@ pub(super) fn start(config: &Config, metrics: &Arc<Metrics>) -> Result<Runtime, 
 
 fn settings(config: &config::Engine) -> Settings {
     Settings {
+        threads: config.threads,
         close_timeout: config.close_timeout,
         script_memory: config.script_memory,
         script_timeout: config.script_timeout,

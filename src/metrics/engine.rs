@@ -49,7 +49,7 @@ impl engine::metrics::Metrics for Metrics {
     }
 
     fn load(&self) -> Arc<Load> {
-        Arc::clone(&self.load)
+        self.loads.add()
     }
 
     fn node_host(&self) -> NodeHostMetrics {

@@ -29,6 +29,8 @@ pub use labels::{
 };
 #[cfg(feature = "console")]
 pub use last_hour::{INTERVAL, LastHour, Sample};
+#[cfg(feature = "engine")]
+pub use load::Lateness;
 pub use traces::Traces;
 pub use upstream::Upstream;
 
@@ -52,7 +54,7 @@ pub struct Metrics {
     flows: Flows,
     comms: Comms,
     #[cfg(feature = "engine")]
-    load: Arc<::engine::load::Load>,
+    loads: load::Loads,
 }
 
 /// The measurements of a request that has been answered.
@@ -102,7 +104,7 @@ impl Metrics {
             flows: Flows::register(&recorder),
             comms: Comms::register(&recorder),
             #[cfg(feature = "engine")]
-            load: Arc::default(),
+            loads: load::Loads::default(),
             histograms,
             recorder,
         })
@@ -113,7 +115,7 @@ impl Metrics {
         let mut page = self.page.render();
         self.histograms.render(&mut page);
         #[cfg(feature = "engine")]
-        load::render(&self.load, &mut page);
+        self.loads.render(&mut page);
         page
     }
 
@@ -133,8 +135,8 @@ impl Metrics {
 
     /// How late timers of nodes fired, since the start.
     #[cfg(feature = "engine")]
-    pub fn lateness(&self) -> &::engine::load::Lateness {
-        &self.load.lateness
+    pub fn lateness(&self) -> Lateness {
+        self.loads.lateness()
     }
 
     /// A request has been answered with this status.

@@ -23,8 +23,8 @@ const ms = (value) => Math.round(value * 10) / 10;
 
 /** A runtime under test: flowgate's engine, or Node-RED. */
 class Runtime {
-    static async flowgate() {
-        const gateway = new Gateway('engine-load', program, CONFIG);
+    static async flowgate(threads = 1) {
+        const gateway = new Gateway('engine-load', program, `${CONFIG}engine = { threads = ${threads} }\n`);
         await gateway.start();
         const token = await gateway.token();
         return new Runtime(gateway, `https://127.0.0.1:${gateway.port}`, { Authorization: `Bearer ${token}` });
@@ -312,6 +312,9 @@ async function blocking(runtime) {
     return { 'p99 ms': page1.p99, 'timer late p99 ms': ms(percentile(gaps, 0.99)) };
 }
 
+/** The same, with several threads of flowgate's engine. */
+const onThreads = (threads, measure) => Object.assign((runtime) => measure(runtime), { threads });
+
 /** A search that backtracks, in a switch node, and a page of another tab. */
 async function backtracking(runtime) {
     await runtime.deployLive([...page('quiet'), ...tab('search',
@@ -394,6 +397,7 @@ const CASES = {
     '500 instances': instances(500),
     '1,000 instances': instances(1000),
     'a function that blocks': blocking,
+    'a function that blocks, two threads': onThreads(2, blocking),
     'return msg': perMessage('return msg', { count: 80_000 }),
     'node.send(msg)': perMessage('node.send(msg); return null', { count: 80_000 }),
     'function nodes that ran once': functions(500),
@@ -403,7 +407,7 @@ for (const [name, measure] of Object.entries(CASES)) {
     if (!name.includes(only)) continue;
     console.log(name);
     for (const [peer, make] of [['flowgate', Runtime.flowgate], ['Node-RED', Runtime.nodeRed]]) {
-        const runtime = await make();
+        const runtime = await make(measure.threads);
         const figures = await measure(runtime).catch((error) => ({ failed: error.message }));
         await runtime.end();
         console.log(`    ${peer.padEnd(10)}${Object.entries(figures).map(([key, value]) => `${key} ${value}`).join(', ')}`);

@@ -1,38 +1,42 @@
 //! Changes the running graph: carries out a plan's stops and waits for closing nodes (docs/reference/node-red-engine.md
 //! §1.5, §1.6). The steps that follow are in `start`.
 
-use super::RunState;
+use super::{Part, RunState};
 use crate::delivery::Delivery;
-use crate::event_loop::{Change, Thread};
+use crate::event_loop::{Change, ChangeRequest, Thread};
 use crate::instance::Instance;
 use crate::node_info::NodeInfo;
 use crate::task::Closing;
+use crate::threads::rendezvous::Arrival;
 use events::Event;
 use flows::{FlowSet, Plan};
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use std::ops::ControlFlow;
 use std::rc::Rc;
-use tokio::sync::oneshot;
+use std::sync::Arc;
 
 impl Thread {
-    /// Stops what the change stops. It goes on in [`Self::finish_change`], at once or when the nodes have closed.
-    pub(super) fn begin_change(&mut self, change: Change, done: oneshot::Sender<()>) {
+    /// Stops what the change stops. It goes on in [`Self::finish_change`], at once or when the nodes have closed; if all
+    /// threads make the change, when those of all have.
+    pub(super) fn begin_change(&mut self, mut request: ChangeRequest) {
         if self.closing.is_some() {
-            self.waiting.push_back((change, done));
+            self.waiting.push_back(request);
             return;
         }
-        let stops = self.stops(&change);
-        let node_host = self.change_node_host(&change, &stops);
+        let change = &request.change;
+        let stops = self.stops(change);
+        let node_host = self.change_node_host(change, &stops);
         let closings = self.stop(&stops);
-        if let Change::Halt(halt) = &change
+        if let Change::Halt(halt) = change
             && !stops.is_empty()
         {
             self.report_halt(halt);
         }
-        self.closing = Some((change, done));
+        let arrival = self.arrival(&mut request);
+        self.closing = Some(request);
         let closed = self.closed.clone();
-        if closings.is_empty() && node_host.is_none() {
+        if closings.is_empty() && node_host.is_none() && arrival.is_none() {
             let _ = closed.send(());
             return;
         }
@@ -46,19 +50,64 @@ impl Thread {
             if let Some(changed) = node_host {
                 changed.await;
             }
+            if let Some(arrival) = arrival {
+                arrival.await;
+            }
             // The thread outlives its tasks.
             let _ = closed.send(());
         });
     }
 
+    /// The arrival at the rendezvous with the other threads, to be awaited when everything has closed. Hands over the
+    /// contexts that are theirs from now on.
+    fn arrival(&self, request: &mut ChangeRequest) -> Option<impl Future<Output = ()> + use<>> {
+        let rendezvous = request.rendezvous.as_mut()?;
+        let shared = Arc::clone(rendezvous.shared());
+        if self.number == 0 {
+            let flows = match &request.change {
+                Change::Apply { flows, .. } => flows,
+                Change::Run(_) | Change::Halt(_) | Change::Close => &self.flows,
+            };
+            shared.set_missing(self.missing_types(flows));
+        }
+        let arrival: Arrival = rendezvous.arrival();
+        let (contexts, number) = (Rc::clone(&self.state.contexts), self.number);
+        Some(async move {
+            let stays = |flow: &str| shared.placement.thread_of(flow) == number;
+            let leaving = contexts.borrow_mut().take(&stays);
+            shared.hand_over(leaving);
+            arrival.wait().await;
+        })
+    }
+
+    /// All threads have closed what they stop: takes over the part of the flow set that is this thread's from now on.
+    fn take_over_part(&mut self, request: &ChangeRequest) {
+        let Some(rendezvous) = &request.rendezvous else {
+            return;
+        };
+        let shared = Arc::clone(rendezvous.shared());
+        let mut contexts = self.state.contexts.borrow_mut();
+        for moved in shared.take_over(self.number) {
+            contexts.put(moved);
+        }
+        drop(contexts);
+        let thread = self.number;
+        self.part = Some(Part {
+            change: shared,
+            thread,
+        });
+    }
+
     /// The rest of a change, once everything that it stops has closed.
     pub(super) fn finish_change(&mut self) -> ControlFlow<()> {
-        let Some((change, done)) = self.closing.take() else {
+        let Some(request) = self.closing.take() else {
             return ControlFlow::Continue(());
         };
-        let in_place = self.in_place(&change);
+        let in_place = self.in_place(&request.change);
         let is_large = in_place.is_none();
         self.clear();
+        self.take_over_part(&request);
+        let ChangeRequest { change, done, .. } = request;
         match change {
             Change::Apply {
                 flows, credentials, ..
@@ -88,8 +137,8 @@ impl Thread {
         if is_large {
             (self.state.config.purge)();
         }
-        if let Some((change, done)) = self.waiting.pop_front() {
-            self.begin_change(change, done);
+        if let Some(request) = self.waiting.pop_front() {
+            self.begin_change(request);
         }
         ControlFlow::Continue(())
     }

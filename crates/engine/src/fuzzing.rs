@@ -101,7 +101,7 @@ pub fn regex(data: &[u8]) {
 /// It runs on a stack of the size that the engine has.
 pub fn deep(data: &[u8]) {
     let checked = std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(super::STACK);
+        let thread = std::thread::Builder::new().stack_size(crate::threads::STACK);
         thread.spawn_scoped(scope, || nest(data)).unwrap().join()
     });
     if let Err(panic) = checked {

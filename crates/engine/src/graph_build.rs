@@ -1,6 +1,7 @@
 //! Builds the running graph of a flow set from its tabs, groups, config nodes and subflow instances
 //! (docs/reference/node-red-engine.md §2).
 
+use super::Part;
 use super::elements::{Elements, Scope, scope};
 use super::env::Env;
 use super::graph::{Flow, Graph, Role, Running};
@@ -12,10 +13,15 @@ use smol_str::SmolStr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Builds the graph of a flow set; `hidden`: variables of the process that its nodes do not see.
-pub(super) fn build(flows: &FlowSet, credentials: &Credentials, hidden: &HiddenVariables) -> Graph {
+/// Builds the graph of a flow set, or of a part of it; `hidden`: variables of the process that its nodes do not see.
+pub(super) fn build(
+    (flows, part): (&FlowSet, Option<&Part>),
+    credentials: &Credentials,
+    hidden: &HiddenVariables,
+) -> Graph {
     let builder = Builder {
         flows,
+        part,
         elements: Elements::of(flows, credentials),
         graph: Graph::default(),
     };
@@ -24,6 +30,7 @@ pub(super) fn build(flows: &FlowSet, credentials: &Credentials, hidden: &HiddenV
 
 struct Builder<'a> {
     flows: &'a FlowSet,
+    part: Option<&'a Part>,
     elements: Elements<'a>,
     graph: Graph,
 }
@@ -42,14 +49,23 @@ impl Builder<'_> {
         let globals = self.elements.children.remove("").unwrap_or_default();
         // A placed node without a container is never started (docs/reference/node-red-engine.md §2.1).
         for node in globals.into_iter().filter(|n| !n.placed && !n.disabled) {
-            self.plain(node, 0);
+            if self.is_here(&node.id) {
+                self.plain(node, 0);
+            }
         }
         for tab in self.tabs() {
-            if let Some(scope) = tab.1 {
+            if let Some(scope) = tab.1
+                && self.is_here(&tab.0)
+            {
                 self.tab(&tab.0, &scope, &root);
             }
         }
         self.graph
+    }
+
+    /// Whether a tab, or a global config node, is in the part.
+    fn is_here(&self, id: &str) -> bool {
+        self.part.is_none_or(|part| part.has(id))
     }
 
     /// Tabs in order; a `z` that is neither tab nor subflow makes an implicit one

@@ -2,10 +2,11 @@
 //! `tests/instructions` counts the instructions between [`start_counting`] and [`stop_counting`] and compares the two.
 
 use crate::Engine;
+use crate::context::Contexts;
 use crate::foreign_nodes;
 use crate::instance::Instance;
 use crate::listeners::Listeners;
-use crate::metrics::Uncounted;
+use crate::metrics::{Metrics, Uncounted};
 use crate::node_info::{Container, NodeInfo};
 use crate::settings::Settings;
 use crate::state::EngineState;
@@ -179,11 +180,12 @@ fn subflow_edit(instances: usize) {
 fn state() -> EngineState {
     let (node_events, _) = mpsc::unbounded_channel();
     let engine = Engine::start(Settings::default(), Arc::new(Uncounted)).unwrap();
+    let channels: (_, Arc<dyn Metrics>) = (node_events, Arc::new(Uncounted));
     EngineState::new(
         Settings::default(),
-        &engine.0,
-        node_events,
-        Arc::new(Uncounted),
+        (&engine.0, 0),
+        Contexts::default(),
+        channels,
     )
 }
 

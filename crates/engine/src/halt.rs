@@ -3,7 +3,7 @@
 //! Their waiting messages are dropped and counted, and their nodes close as in a deployment. The next deployment starts
 //! them again.
 
-use crate::event_loop::{Change, Thread};
+use crate::event_loop::{Change, ChangeRequest, Thread};
 use crate::instance::Instance;
 use crate::memory_budget::Usage;
 use crate::stopped_flows::{Halt, Reason, StoppedFlow};
@@ -13,7 +13,6 @@ use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::collections::BTreeSet;
 use std::time::Instant;
-use tokio::sync::oneshot;
 
 /// How long editors show the notification, milliseconds. Our choice: the nodes' status stays.
 const NOTIFICATION: u32 = 60_000;
@@ -33,9 +32,14 @@ impl Thread {
             return;
         };
         self.state.pressure.set_exhausted(usage != Usage::Normal);
+        let largest = self.state.queue.largest();
+        let bytes = largest.map_or(0, |group| self.state.queue.size(group).bytes());
+        let queues = &self.shared.largest_queues;
+        let is_largest = queues.set(self.number, bytes);
         if usage == Usage::Exceeded
-            && let Some(group) = self.state.queue.largest()
-            && (self.state.memory).is_worthwhile(self.state.queue.size(group).bytes())
+            && let Some(group) = largest.filter(|_| is_largest)
+            && self.state.memory.is_worthwhile(bytes)
+            && queues.may_drop(now)
         {
             self.stop_flows(group, Reason::Memory);
             self.state.memory.pause(now);
@@ -85,7 +89,8 @@ impl Thread {
             size,
         };
         // Nothing waits for the end of it.
-        self.begin_change(Change::Halt(halt), oneshot::channel().0);
+        let (request, _) = ChangeRequest::alone(Change::Halt(halt));
+        self.begin_change(request);
     }
 
     fn flow_label(&self, id: &str) -> SmolStr {
@@ -123,6 +128,8 @@ impl Thread {
                 self.state.events.publish(Event::Status { id, status });
             }
         }
+        let ids = flows.iter().map(|flow| flow.id.clone());
+        self.stopped_flows.extend(ids);
         self.shared.stopped().extend_from_slice(flows);
         let stopped = self.shared.stopped().clone();
         let list: Vec<Json> = stopped.iter().map(StoppedFlow::to_json).collect();
@@ -140,11 +147,17 @@ impl Thread {
         if self.stopped_nodes.is_empty() {
             return;
         }
-        self.shared.stopped().clear();
+        let own = std::mem::take(&mut self.stopped_flows);
+        let mut stopped = self.shared.stopped();
+        stopped.retain(|flow| !own.contains(&flow.id));
+        let is_last = stopped.is_empty();
+        drop(stopped);
         for id in std::mem::take(&mut self.stopped_nodes) {
             let status = None;
             self.state.events.publish(Event::Status { id, status });
         }
-        self.state.events.publish(Event::StoppedFlows(json!({})));
+        if is_last {
+            self.state.events.publish(Event::StoppedFlows(json!({})));
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Which function nodes of the flow set run in the node host; `foreign_nodes/functions.rs` finds them.
 
+use flows::Node;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smol_str::SmolStr;
 
@@ -10,4 +11,9 @@ pub(crate) struct HostedFunctions {
     pub ids: FxHashSet<SmolStr>,
     /// Whether the engine can load a module. Known until all nodes are restarted: a node stays where it is while it runs.
     pub loadable: FxHashMap<SmolStr, bool>,
+}
+
+/// Whether a node is a function that names modules. The text of a node is compact.
+pub(crate) fn has_modules(node: &Node) -> bool {
+    node.kind == "function" && node.text.contains("\"libs\":[{")
 }

@@ -157,6 +157,19 @@ pub struct Endpoint {
     /// Values of `:name` in its path.
     pub params: Vec<(SmolStr, SmolStr)>,
     pub(super) instance: Instance,
+    pub(super) rank: Rank,
+    /// The number of the node's thread.
+    pub(super) thread: usize,
+}
+
+/// The rank of an endpoint among those of other threads: the first one wins, as on one thread. Those of one thread are in
+/// the order in which they were registered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    /// The number of the change that started its node.
+    pub change: u64,
+    /// The position of its tab in the flow set.
+    pub tab: usize,
 }
 
 /// The endpoints of running http-in nodes, in the order in which the nodes registered them; the first that matches wins,
@@ -175,6 +188,7 @@ struct Entry {
     method: Method,
     shape: PathPattern,
     instance: Instance,
+    rank: Rank,
 }
 
 impl Endpoints {
@@ -183,7 +197,7 @@ impl Endpoints {
         &mut self,
         method: &str,
         path: &str,
-        instance: Instance,
+        (instance, rank): (Instance, Rank),
     ) -> Result<(), Failure> {
         let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
             .map_err(|_| Failure::error(format!("unknown method: {method}")))?;
@@ -192,6 +206,7 @@ impl Endpoints {
             method,
             shape,
             instance,
+            rank,
         }));
         Ok(())
     }
@@ -237,16 +252,21 @@ impl Endpoints {
             if entry.method == method
                 && let Some(params) = entry.shape.matched(path)
             {
-                return Some(Endpoint {
-                    params,
-                    instance: entry.instance,
-                });
+                return Some(entry.endpoint(params));
             }
         }
-        fixed.map(|at| Endpoint {
-            params: Vec::new(),
-            instance: self.entries[at].instance,
-        })
+        fixed.map(|at| self.entries[at].endpoint(Vec::new()))
+    }
+}
+
+impl Entry {
+    fn endpoint(&self, params: Vec<(SmolStr, SmolStr)>) -> Endpoint {
+        Endpoint {
+            params,
+            instance: self.instance,
+            rank: self.rank,
+            thread: 0,
+        }
     }
 }
 
@@ -260,7 +280,11 @@ mod tests {
         let mut endpoints = Endpoints::default();
         for (slot, path) in (0..).zip(paths) {
             endpoints
-                .add("get", path, Instance { slot, epoch: slot })
+                .add(
+                    "get",
+                    path,
+                    (Instance { slot, epoch: slot }, Rank::default()),
+                )
                 .unwrap();
         }
         endpoints

@@ -1,4 +1,4 @@
-//! Our own runtime: flows, nodes, messages, on a thread of their own.
+//! Our own runtime: flows, nodes, messages, on threads of their own.
 //!
 //! A message's way: [`node::Host::send`] → the queue of [`state`] → [`event_loop`] → [`node::Node::receive`].
 //! A deployment's way: [`Engine::apply`] → [`apply`]: stop and wait → [`start`]: [`graph_build`], wires, nodes.
@@ -65,42 +65,34 @@ pub mod stopped_flows;
 mod subflow;
 mod subflow_expand;
 mod task;
+mod threads;
 pub mod ws_endpoints;
 
 use crate::metrics::Metrics;
 use crate::profile::Profile;
 use crate::settings::Settings;
-use event_loop::{Change, Command, Inbox, Thread};
+use arc_swap::ArcSwap;
+use event_loop::{Change, Command};
 use events::{Event, Events};
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Quota;
-use node_host::NodeHost;
 pub use node_host::command as node_host_command;
 use package_state::{PackageAccess, PackageState, PackagedSubflow};
 use pressure::InFlight;
 use published::Published;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
-use state::EngineState;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use stopped_flows::StoppedFlow;
+use threads::placement::Placement;
+use threads::rendezvous::SharedChange;
+use threads::totals::{LargestQueues, Running};
 use tokio::sync::{mpsc, oneshot};
 use value::Message;
-
-/// The stack of the engine's thread, reserved but not held. Functions that call themselves for every level of a value
-/// go down [`value::MAX_DEPTH`] levels, of up to 4 KiB each in a build without optimisation; JavaScript has 512 KiB of
-/// its own.
-const STACK: usize = 16 << 20;
-
-/// Requests to http-in nodes that wait for the thread, at most; half as many of one address. Our choice: some seconds
-/// of work, a hundred connections of a hundred streams, and for each a KiB beside what is charged to unauthenticated
-/// clients.
-const WAITING_CALLS: usize = 10_000;
 
 /// The engine cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +118,7 @@ pub enum Error {
     /// The node host does not run, or has not started its nodes yet.
     #[error("the node host does not run, try again later")]
     NodeHostDown,
-    /// The engine's thread has ended.
+    /// A thread of the engine has ended.
     #[error("the engine has ended")]
     Gone,
 }
@@ -146,54 +138,57 @@ pub enum RunState {
 #[derive(Clone, Debug)]
 pub struct Engine(Arc<Shared>);
 
-/// The state that the handles and the engine's thread share.
+/// The state that the handles and the engine's threads share.
 #[derive(Debug)]
 struct Shared {
-    commands: mpsc::UnboundedSender<Command>,
-    endpoints: Published<http::Endpoints>,
-    sockets: Published<ws_endpoints::Paths>,
+    /// At least one.
+    threads: Box<[EngineThread]>,
     /// What the packages of the node host serve.
     packages: Arc<PackageState>,
     connections: AtomicU64,
-    /// Requests to http-in nodes that the thread has not delivered yet.
+    /// Requests to http-in nodes that the threads have not delivered yet.
     calls: Arc<Quota>,
-    in_flight: InFlight,
+    events: Events,
+    running: Running,
+    largest_queues: LargestQueues,
     /// The flows that the engine has stopped.
     stopped: Mutex<Vec<StoppedFlow>>,
-    events: Events,
     state: AtomicU8,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// The latest placement, which threads may not have taken over yet.
+    placement: ArcSwap<Placement>,
+    /// The number of changes that all threads were asked for.
+    changes: Mutex<u64>,
+    /// Whether function nodes may run in the node host.
+    hosts_functions: bool,
+}
+
+/// A thread, as the rest of the program sees it.
+#[derive(Debug)]
+struct EngineThread {
+    commands: mpsc::UnboundedSender<Command>,
+    endpoints: Published<http::Endpoints>,
+    sockets: Published<ws_endpoints::Paths>,
+    in_flight: InFlight,
+    join: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The part of the flow set that a thread runs; with one thread there are no parts.
+struct Part {
+    /// The change that made it this thread's.
+    change: Arc<SharedChange>,
+    thread: usize,
 }
 
 impl Engine {
-    /// Starts the engine's thread, with nothing running.
+    /// Starts the engine's threads, with nothing running.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "the engine keeps them, in a copy for each thread"
+    )]
     pub fn start(config: Settings, metrics: Arc<dyn Metrics>) -> std::io::Result<Self> {
-        let (commands, inbox) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared {
-            commands,
-            endpoints: Published::default(),
-            sockets: Published::default(),
-            packages: Arc::default(),
-            connections: AtomicU64::new(0),
-            calls: Quota::new(WAITING_CALLS, WAITING_CALLS / 2),
-            in_flight: InFlight::new(&config),
-            stopped: Mutex::default(),
-            events: Events::default(),
-            state: AtomicU8::new(RunState::Start as u8),
-            thread: Mutex::new(None),
-        });
-        let for_thread = Arc::clone(&shared);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let join = std::thread::Builder::new()
-            .name("engine".into())
-            .stack_size(STACK)
-            .spawn(move || {
-                let local = tokio::task::LocalSet::new();
-                local.block_on(&runtime, thread(for_thread, inbox, config, metrics));
-            })?;
-        *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(join);
+        let (shared, inboxes) = Shared::new(&config);
+        let shared = Arc::new(shared);
+        shared.start(inboxes, &config, &metrics)?;
         Ok(Self(shared))
     }
 
@@ -235,7 +230,7 @@ impl Engine {
             .and_then(|b| Message::from_value(value::json::from_tree(&b)))
             .unwrap_or_default();
         let (answer, receive) = oneshot::channel();
-        self.send(Command::Inject {
+        self.0.thread_of(id).send(Command::Inject {
             id: id.to_owned(),
             message,
             answer,
@@ -243,34 +238,66 @@ impl Engine {
         receive.await.map_err(|_| Error::Gone)?
     }
 
-    /// Switches debug nodes on or off. All that exist are switched, even if one does not.
+    /// Switches debug nodes on or off. All that exist are switched, even if one does not. Every thread answers.
     pub async fn set_debug(&self, ids: Vec<String>, active: bool) -> Result<(), Error> {
-        let (answer, receive) = oneshot::channel();
-        self.send(Command::Debug {
-            ids,
-            active,
-            answer,
-        })?;
-        receive.await.map_err(|_| Error::Gone)?
+        let mut by_thread = vec![Vec::new(); self.0.threads.len()];
+        for id in ids {
+            by_thread[self.0.number_of(&id)].push(id);
+        }
+        let mut answers = Vec::new();
+        for (thread, ids) in self.0.threads.iter().zip(by_thread) {
+            let (answer, receive) = oneshot::channel();
+            thread.send(Command::Debug {
+                ids,
+                active,
+                answer,
+            })?;
+            answers.push(receive);
+        }
+        let mut switched = Ok(());
+        for answer in answers {
+            switched = answer.await.map_err(|_| Error::Gone)?.and(switched);
+        }
+        switched
     }
 
     /// Reads or deletes context values.
     pub async fn context(&self, ask: context::Request) -> Result<Json, Error> {
         let (answer, receive) = oneshot::channel();
-        self.send(Command::Context { ask, answer })?;
+        let thread = match ask.scope {
+            context::Scope::Global => self.first(),
+            context::Scope::Flow | context::Scope::Node => self.0.thread_of(&ask.id),
+        };
+        thread.send(Command::Context { ask, answer })?;
         receive.await.map_err(|_| Error::Gone)?
     }
 
     /// Takes a profile of this duration. It ends without one when the caller does not wait for it any more.
     pub async fn profile(&self, duration: Duration) -> Result<Profile, Error> {
-        let (answer, receive) = oneshot::channel();
-        self.send(Command::Profile { duration, answer })?;
-        receive.await.map_err(|_| Error::Gone)?
+        let mut answers = Vec::new();
+        for thread in &self.0.threads {
+            let (answer, receive) = oneshot::channel();
+            thread.send(Command::Profile { duration, answer })?;
+            answers.push(receive);
+        }
+        let mut profiles = Vec::new();
+        for answer in answers {
+            profiles.push(answer.await.map_err(|_| Error::Gone)??);
+        }
+        Ok(Profile::of_threads(profiles))
     }
 
     /// The endpoint of an http-in node for this method and canonical path, if there is one.
     pub fn endpoint(&self, method: &hyper::Method, path: &str) -> Option<http::Endpoint> {
-        self.0.endpoints.load().find(method, path)
+        if let [only] = &*self.0.threads {
+            return only.endpoints.load().find(method, path);
+        }
+        let threads = self.0.threads.iter().enumerate();
+        let found = threads.filter_map(|(thread, its)| {
+            let endpoint = its.endpoints.load().find(method, path)?;
+            Some(http::Endpoint { thread, ..endpoint })
+        });
+        found.min_by_key(|endpoint| endpoint.rank)
     }
 
     /// Sends a request to an endpoint and waits for the flow's response, for as long as the caller does. `memory`: the
@@ -285,7 +312,7 @@ impl Engine {
         permit.try_grow(1).map_err(|_| Error::Busy)?;
         let (responder, answer) = http::Responder::new(memory);
         let exchange = Box::new(http::Exchange { request, responder });
-        self.send(Command::Call {
+        self.0.threads[endpoint.thread].send(Command::Call {
             instance: endpoint.instance,
             exchange,
             permit,
@@ -295,9 +322,12 @@ impl Engine {
 
     /// The websocket-listener node on this canonical path, if there is one.
     pub fn listening(&self, path: &str) -> Option<ws_endpoints::Listening> {
-        let listener = self.0.sockets.load().find(path)?;
-        let in_flight = self.0.in_flight.clone();
-        Some(ws_endpoints::Listening::new(listener, in_flight))
+        let mut threads = self.0.threads.iter().enumerate();
+        threads.find_map(|(number, thread)| {
+            let listener = thread.sockets.load().find(path)?;
+            let in_flight = thread.in_flight.clone();
+            Some(ws_endpoints::Listening::new(listener, in_flight, number))
+        })
     }
 
     /// The sender for the events of a connection to a websocket-listener node. An error: the engine has ended.
@@ -306,9 +336,10 @@ impl Engine {
         listening: &ws_endpoints::Listening,
     ) -> impl Fn(ws_endpoints::Event) -> Result<(), Error> + Send + use<> {
         let (engine, instance) = (self.clone(), listening.instance());
+        let thread = listening.thread();
         let connection = self.0.connections.fetch_add(1, Ordering::Relaxed);
         move |event| {
-            engine.send(Command::Socket {
+            engine.0.threads[thread].send(Command::Socket {
                 instance,
                 connection,
                 event,
@@ -346,7 +377,8 @@ impl Engine {
     /// Returns when it has loaded them; native flows run on meanwhile. An error: there is none.
     pub async fn reload_packages(&self, disabled: Vec<String>) -> Result<(), Error> {
         let (ready, receive) = oneshot::channel();
-        self.send(Command::ReloadPackages { disabled, ready })?;
+        self.first()
+            .send(Command::ReloadPackages { disabled, ready })?;
         receive.await.map_err(|_| Error::NodeHostDown)
     }
 
@@ -379,75 +411,24 @@ impl Engine {
         missing.map(String::from).collect()
     }
 
-    /// Closes all nodes and ends the thread.
+    /// Closes all nodes and ends the threads.
     pub async fn close(&self) {
-        // An error means that it has ended already.
+        // An error means that one has ended already.
         let _ = self.change(Change::Close).await;
-        let join = self
-            .0
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(join) = join {
-            let _ = tokio::task::spawn_blocking(move || join.join()).await;
+        for thread in &self.0.threads {
+            thread.join().await;
         }
     }
 
     async fn change(&self, change: Change) -> Result<(), Error> {
-        let (done, receive) = oneshot::channel();
-        self.send(Command::Change(change, done))?;
-        receive.await.map_err(|_| Error::Gone)
-    }
-
-    fn send(&self, command: Command) -> Result<(), Error> {
-        self.0.commands.send(command).map_err(|_| Error::Gone)
-    }
-}
-
-async fn thread(
-    shared: Arc<Shared>,
-    commands: mpsc::UnboundedReceiver<Command>,
-    config: Settings,
-    metrics: Arc<dyn Metrics>,
-) {
-    let (node_events, events) = mpsc::unbounded_channel();
-    let (closed, closings) = mpsc::unbounded_channel();
-    let mut state = EngineState::new(config, &shared, node_events, Arc::clone(&metrics));
-    let engine = shared.commands.clone();
-    let publish = move |event| {
-        // The receiver is this thread, which outlives the host.
-        let _ = engine.send(Command::NodeHost(event));
-    };
-    let parts = (&state.contexts, &state.pressure);
-    let served = Arc::clone(&shared.packages);
-    let publish = (state.events.clone(), publish);
-    state.node_host = NodeHost::new(&state.config, (&metrics, served), parts, publish);
-    if let Some(host) = &state.node_host {
-        tokio::task::spawn_local(node_host::supervise(Rc::clone(host)));
-    }
-    let inbox = Inbox {
-        commands,
-        node_events: events,
-        closed: closings,
-    };
-    Thread::new(state, shared, metrics, closed).run(inbox).await;
-}
-
-impl Shared {
-    fn state(&self) -> RunState {
-        match self.state.load(Ordering::Relaxed) {
-            0 => RunState::Start,
-            1 => RunState::Stop,
-            _ => RunState::Safe,
+        for done in self.0.change(change)? {
+            done.await.map_err(|_| Error::Gone)?;
         }
+        Ok(())
     }
 
-    fn stopped(&self) -> MutexGuard<'_, Vec<StoppedFlow>> {
-        self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set_state(&self, state: RunState) {
-        self.state.store(state as u8, Ordering::Relaxed);
+    /// The first thread, which has what there is once.
+    fn first(&self) -> &EngineThread {
+        &self.0.threads[0]
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// 100 MB meanwhile.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The time that freed memory has to return to the system after flows were stopped, before others are. Our choice.
-const GRACE: Duration = Duration::from_secs(1);
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 /// Sources pause when this part of the budget is left: a tenth. Our choice.
 const RESERVE: u64 = 10;
 /// A queue that holds less than this part of the budget is not worth stopping its flows. Our choice.

@@ -14,7 +14,7 @@ pub trait Metrics: Debug + Send + Sync {
     /// Sets the numbers of running nodes and of their flows.
     fn running(&self, nodes: usize, flows: usize);
 
-    /// The load of the engine, which it keeps up to date. Called once.
+    /// The load of a thread of the engine, which that keeps up to date. Called once by each.
     fn load(&self) -> Arc<Load>;
 
     /// The counters and gauges of the node host. Called once, if there is one.

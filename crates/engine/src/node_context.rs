@@ -29,7 +29,9 @@ impl NodeContext {
         message: &Message,
     ) -> Result<Value, Failure> {
         let key = resolved(key, message)?;
-        Ok(self.contexts.borrow_mut().read(scope, &self.info, &key))
+        let mut contexts = self.contexts.borrow_mut();
+        contexts.reach(scope)?;
+        Ok(contexts.read(scope, &self.info, &key))
     }
 
     /// Writes a context value; nested `[msg.x]` are taken from the message.

@@ -14,11 +14,12 @@ use std::time::Duration;
 const MAX_NODES: usize = 100;
 
 /// The nodes that used most of the engine's time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// Its duration.
     pub seconds: f64,
-    /// The time that the engine's thread did not wait: its nodes, their input and output, and the delivery of messages.
+    /// The time that the engine's threads did not wait, together: their nodes, these nodes' input and output, and the
+    /// delivery of messages.
     pub busy_seconds: f64,
     /// Messages that wait at its end.
     pub waiting_messages: usize,
@@ -131,9 +132,51 @@ impl Profile {
         }
     }
 
+    /// The profile of all threads, of one of each.
+    pub(crate) fn of_threads(profiles: Vec<Self>) -> Self {
+        let mut profiles = profiles.into_iter();
+        let mut all = profiles.next().unwrap_or_default();
+        let mut is_sum = false;
+        for one in profiles {
+            is_sum = true;
+            all.seconds = all.seconds.max(one.seconds);
+            all.busy_seconds += one.busy_seconds;
+            all.waiting_messages += one.waiting_messages;
+            all.others.add(&one.others);
+            for node in one.nodes {
+                match all.nodes.iter_mut().find(|other| other.id == node.id) {
+                    // It has moved from one to the other.
+                    Some(other) => other.add(&node),
+                    None => all.nodes.push(node),
+                }
+            }
+        }
+        if is_sum {
+            all.nodes.sort_by(|a, b| {
+                b.seconds
+                    .total_cmp(&a.seconds)
+                    .then_with(|| a.id.cmp(&b.id))
+            });
+            for node in all.nodes.split_off(all.nodes.len().min(MAX_NODES)) {
+                all.others.nodes += 1;
+                all.others.messages += node.messages;
+                all.others.seconds += node.seconds;
+            }
+        }
+        all
+    }
+
     /// The messages that nodes received.
     pub fn messages(&self) -> u64 {
         self.others.messages + self.nodes.iter().map(|node| node.messages).sum::<u64>()
+    }
+}
+
+impl Others {
+    fn add(&mut self, more: &Self) {
+        self.nodes += more.nodes;
+        self.messages += more.messages;
+        self.seconds += more.seconds;
     }
 }
 
@@ -154,6 +197,17 @@ fn by_id(used: impl Iterator<Item = Used>) -> Vec<Used> {
 }
 
 impl NodeUsage {
+    fn add(&mut self, more: &Self) {
+        let count = self.outputs.len().max(more.outputs.len());
+        self.outputs.resize(count, 0);
+        for (sum, messages) in self.outputs.iter_mut().zip(&more.outputs) {
+            *sum += messages;
+        }
+        self.messages += more.messages;
+        self.errors += more.errors;
+        self.seconds += more.seconds;
+    }
+
     fn of(used: &Used, flows: &FlowSet) -> Self {
         let info = &used.info;
         let mut around = info.container.path.split('/');

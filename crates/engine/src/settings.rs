@@ -8,6 +8,8 @@ use std::time::Duration;
 /// The settings of the engine; the default ones are Node-RED's, as far as it has them.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// The threads that share the flows; at least one.
+    pub threads: usize,
     /// The time-out for closing a node (15 s, as in Node-RED).
     pub close_timeout: Duration,
     /// Memory of all function nodes together, bytes.
@@ -104,6 +106,7 @@ pub const ADMIN_SOCKET: &str = "admin.sock";
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            threads: 1,
             close_timeout: Duration::from_secs(15),
             script_memory: 1 << 30,
             script_timeout: Duration::from_secs(5),

@@ -9,6 +9,7 @@ use super::report::{self, label};
 use super::{RunState, nodes, subflow};
 use crate::env;
 use crate::event_loop::{Slot, Thread};
+use crate::http::Rank;
 use crate::joined_flows::JoinedFlows;
 use crate::log_level::Level;
 use crate::node_info::{Container, NodeInfo};
@@ -32,7 +33,10 @@ impl Thread {
     pub(super) fn start(&mut self, deploy: bool) {
         self.forget_stopped();
         self.is_whole = false;
-        let missing = self.missing_types(&self.flows);
+        let missing = match &self.part {
+            Some(part) => part.change.missing().to_vec(),
+            None => self.missing_types(&self.flows),
+        };
         match self.shared.state() {
             RunState::Start => {}
             RunState::Stop => {
@@ -52,17 +56,15 @@ impl Thread {
                 self.stop(&[(slot, false)]);
             }
             self.clear();
-            tracing::warn!(
-                types = missing.join(", "),
-                "no flow runs: the flow set has node types that this engine lacks; with [engine.node_host] those of npm packages run"
-            );
+            self.warn_of_missing(&missing);
             self.announce(Event::RuntimeState(json!({
                 "state": "stop", "error": "missing-types", "type": "warning",
                 "text": "notification.warnings.missing-types", "types": missing,
             })));
             return self.count_tabs(&Graph::default());
         }
-        let graph = graph_build::build(&self.flows, &self.credentials, &self.state.config.hide_env);
+        let set = (&*self.flows, self.part.as_ref());
+        let graph = graph_build::build(set, &self.credentials, &self.state.config.hide_env);
         let new = self.place(&graph);
         let listeners = self.connect(&graph);
         // Events of starting nodes reach no catch, status or complete node: Node-RED connects those afterwards.
@@ -75,6 +77,15 @@ impl Thread {
         self.announce(report::runtime_state("start", deploy));
         self.count_tabs(&graph);
         self.is_whole = true;
+    }
+
+    fn warn_of_missing(&self, types: &[String]) {
+        if self.number == 0 {
+            tracing::warn!(
+                types = types.join(", "),
+                "no flow runs: the flow set has node types that this engine lacks; with [engine.node_host] those of npm packages run"
+            );
+        }
     }
 
     /// Gives every node of the graph that does not run a slot.
@@ -252,6 +263,7 @@ impl Thread {
     /// Builds and starts one node. A failure is the node's own: it is logged and the others start.
     pub(super) fn construct(&mut self, running: &Running, slot: u32) {
         let credentials = Arc::clone(&self.credentials);
+        self.rank_endpoints(slot);
         let Some(Some(taken)) = self.slots.get_mut(slot as usize) else {
             return;
         };
@@ -281,8 +293,23 @@ impl Thread {
         }
     }
 
+    /// Sets the rank of the endpoints that a node may register: among those of other threads they stand as they would on one.
+    fn rank_endpoints(&mut self, slot: u32) {
+        let (Some(part), Some(Some(slot))) = (&self.part, self.slots.get(slot as usize)) else {
+            return;
+        };
+        let tab = slot.info.container.path.split('/').next();
+        self.state.rank = Rank {
+            change: part.change.number,
+            tab: part.change.placement.position(tab.unwrap_or_default()),
+        };
+    }
+
+    /// Publishes a state of the runtime, once for all threads.
     pub(super) fn announce(&self, event: Event) {
-        self.state.events.publish(event);
+        if self.number == 0 {
+            self.state.events.publish(event);
+        }
     }
 
     fn count_tabs(&mut self, graph: &Graph) {
@@ -303,8 +330,8 @@ impl Thread {
     pub(super) fn count_running(&self) {
         let running = self.slots.iter().flatten().filter(|s| s.node.is_some());
         let stopped = self.shared.stopped().len();
-        self.metrics
-            .running(running.count(), self.tabs.saturating_sub(stopped));
+        let (own, all) = ((running.count(), self.tabs), (&*self.metrics, stopped));
+        self.shared.running.set(self.number, own, all);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::context::Contexts;
-use super::http::Endpoints;
+use super::http::{Endpoints, Rank};
 use super::listeners::Listeners;
 use super::script::Scripts;
 use crate::delivery::{Delivery, Item, Wake};
@@ -54,6 +54,8 @@ pub(super) struct EngineState {
     pub(super) links: FxHashMap<SmolStr, Vec<Rc<NodeInfo>>>,
     pub(super) listeners: Listeners,
     pub(super) endpoints: Publisher<Endpoints>,
+    /// The rank of the endpoints that are registered now.
+    pub(super) rank: Rank,
     pub(super) sockets: Publisher<Paths>,
     pub(super) contexts: Rc<RefCell<Contexts>>,
     pub(super) config: Settings,
@@ -75,15 +77,15 @@ pub(super) struct EngineState {
 impl EngineState {
     pub(super) fn new(
         config: Settings,
-        shared: &Shared,
-        node_events: mpsc::UnboundedSender<NodeEvent>,
-        metrics: Arc<dyn Metrics>,
+        (shared, thread): (&Shared, usize),
+        contexts: Contexts,
+        (node_events, metrics): (mpsc::UnboundedSender<NodeEvent>, Arc<dyn Metrics>),
     ) -> Self {
         let now = Rc::<Cell<f64>>::default();
-        let contexts =
-            Contexts::open(&config.context).warning(shared.events.clone(), Rc::clone(&now));
+        let contexts = contexts.warning(shared.events.clone(), Rc::clone(&now));
         let contexts = Rc::new(RefCell::new(contexts));
-        let pressure = Pressure::new(shared.in_flight.clone());
+        let thread = &shared.threads[thread];
+        let pressure = Pressure::new(thread.in_flight.clone());
         Self {
             now,
             queue: FairQueue::new(&config, Rc::clone(&pressure)),
@@ -95,8 +97,9 @@ impl EngineState {
             infos: Vec::new(),
             links: FxHashMap::default(),
             listeners: Listeners::default(),
-            endpoints: shared.endpoints.publisher(),
-            sockets: shared.sockets.publisher(),
+            endpoints: thread.endpoints.publisher(),
+            rank: Rank::default(),
+            sockets: thread.sockets.publisher(),
             contexts,
             config,
             events: shared.events.clone(),

@@ -147,6 +147,8 @@ impl Outbox {
 pub struct Listening {
     listener: Listener,
     in_flight: InFlight,
+    /// The number of the node's thread.
+    thread: usize,
 }
 
 /// A websocket-listener node, and whether a flow that receives its frames is full.
@@ -157,11 +159,16 @@ pub(super) struct Listener {
 }
 
 impl Listening {
-    pub(super) fn new(listener: Listener, in_flight: InFlight) -> Self {
+    pub(super) fn new(listener: Listener, in_flight: InFlight, thread: usize) -> Self {
         Self {
             listener,
             in_flight,
+            thread,
         }
+    }
+
+    pub(super) fn thread(&self) -> usize {
+        self.thread
     }
 
     pub(super) fn instance(&self) -> Instance {

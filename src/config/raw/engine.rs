@@ -11,6 +11,7 @@ pub(in crate::config) struct Engine {
     pub(in crate::config) isolation: Entry,
     pub(in crate::config) memory_limit: Entry,
     pub(in crate::config) operations: Entry,
+    pub(in crate::config) threads: Entry,
     pub(in crate::config) close_timeout: Entry,
     pub(in crate::config) script_memory: Entry,
     pub(in crate::config) script_timeout: Entry,

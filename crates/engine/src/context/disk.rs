@@ -6,6 +6,7 @@ use super::writer::{Job, Writer};
 use crate::settings::ContextFiles;
 use rustc_hash::FxHashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use value::{Value, json};
 
@@ -21,18 +22,18 @@ pub(super) struct Disk {
     /// The contexts that may have changed, and whether they have for certain.
     dirty: FxHashMap<Place, bool>,
     due: Option<Instant>,
-    writer: Writer,
+    writer: Arc<Writer>,
 }
 
 impl Disk {
-    pub(super) fn new(files: &ContextFiles) -> Self {
+    pub(super) fn new(files: &ContextFiles, writer: Arc<Writer>) -> Self {
         Self {
             directory: files.directory.clone(),
             flush: files.flush,
             limit: files.file_limit,
             dirty: FxHashMap::default(),
             due: None,
-            writer: Writer::start(),
+            writer,
         }
     }
 

@@ -7,13 +7,17 @@ mod answer;
 mod disk;
 mod layout;
 mod live;
+mod moved;
 mod root;
+mod store;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub use answer::Request;
 pub(crate) use live::Live;
+pub(crate) use moved::MovedFlow;
+pub(crate) use writer::Writers;
 
 use crate::log_level::Level;
 use crate::node_info::NodeInfo;
@@ -52,6 +56,8 @@ pub struct Contexts {
     /// The operator named no store: then a node's context ends with the node, as in Node-RED
     /// (docs/reference/node-red-engine.md §1.6).
     passing: bool,
+    /// Whether the global context is here: the first thread of the engine has it.
+    has_global: bool,
     /// Stores that flows name and that do not exist; each is logged once.
     unknown: RefCell<FxHashSet<SmolStr>>,
     events: Events,
@@ -100,11 +106,20 @@ impl Default for Contexts {
 impl Contexts {
     /// The stores that the operator named, with what is on disk; without any, one in memory.
     pub(super) fn open(stores: &[ContextStore]) -> Self {
+        Self::open_part(stores, Writers::start(stores), true)
+    }
+
+    /// The contexts of one thread of the engine. The first one has what is on disk; the others are given what is theirs
+    /// ([`Self::put`]).
+    pub(super) fn open_part(stores: &[ContextStore], writers: Writers, is_first: bool) -> Self {
         let memory = Store {
             name: SmolStr::new_static(settings::MEMORY),
             ..Store::default()
         };
-        let mut open: Vec<Store> = stores.iter().map(Store::open).collect();
+        let stores_and_writers = stores.iter().zip(writers.0);
+        let mut open: Vec<Store> = stores_and_writers
+            .map(|(store, writer)| Store::open(store, writer, is_first))
+            .collect();
         if open.is_empty() {
             open.push(memory);
         }
@@ -112,6 +127,7 @@ impl Contexts {
             stores: open,
             parents: FxHashMap::default(),
             passing: stores.is_empty(),
+            has_global: is_first,
             unknown: RefCell::default(),
             events: Events::default(),
             now: Rc::default(),
@@ -127,9 +143,23 @@ impl Contexts {
         }
     }
 
+    /// Fails for the global context on a thread that does not have it: no node that is known to use it runs there.
+    pub(crate) fn reach(&self, scope: Scope) -> Result<(), Failure> {
+        if scope != Scope::Global || self.has_global {
+            return Ok(());
+        }
+        Err(Failure::error(
+            "the global context is on another engine thread: write the word global into a property of this node, such as a comment in its code, and deploy it",
+        ))
+    }
+
     /// Reads a value as the node `info` sees it; `undefined` if there is none. In flow contexts
     /// `$parent.x` reads `x` of the flow around the subflow instance.
     pub fn read(&mut self, scope: Scope, info: &NodeInfo, key: &Path) -> Value {
+        if let Err(failure) = self.reach(scope) {
+            self.warn(&failure.to_string());
+            return Value::Undefined;
+        }
         let store = self.store(key.store.as_deref());
         let (place, key) = self.place(scope, info, key);
         let Some(root) = self.stores[store].at_mut(&place) else {
@@ -150,6 +180,7 @@ impl Contexts {
         key: &Path,
         value: Value,
     ) -> Result<bool, Failure> {
+        self.reach(scope)?;
         let store = self.store(key.store.as_deref());
         let (place, key) = self.place(scope, info, key);
         self.stores[store].write(&place, &key, value)
@@ -342,140 +373,5 @@ impl Contexts {
             store: key.store.clone(),
         };
         (flow.clone(), Cow::Owned(rest))
-    }
-}
-
-impl Store {
-    fn open(config: &ContextStore) -> Self {
-        let mut store = Self {
-            name: config.name.clone(),
-            ..Self::default()
-        };
-        let Some(files) = &config.files else {
-            return store;
-        };
-        for (place, value) in layout::load(&files.directory, files.file_limit) {
-            *store.root(&place) = Root::from(value);
-        }
-        store.disk = Some(Disk::new(files));
-        store
-    }
-
-    fn context(&self, flow: &str) -> Option<&Remembered> {
-        if flow.is_empty() {
-            Some(&self.global)
-        } else {
-            self.flows.get(flow)
-        }
-    }
-
-    fn context_mut(&mut self, flow: &str) -> Option<&mut Remembered> {
-        if flow.is_empty() {
-            Some(&mut self.global)
-        } else {
-            self.flows.get_mut(flow)
-        }
-    }
-
-    fn roots(&mut self) -> impl Iterator<Item = &mut Root> {
-        let contexts = self.flows.values_mut().chain([&mut self.global]);
-        contexts.flat_map(|context| context.nodes.values_mut().chain([&mut context.own]))
-    }
-
-    /// The values kept at a place, which is created if it does not exist.
-    fn root(&mut self, place: &Place) -> &mut Root {
-        let context = if place.flow.is_empty() {
-            &mut self.global
-        } else {
-            self.flows.entry(place.flow.clone()).or_default()
-        };
-        if place.node.is_empty() {
-            &mut context.own
-        } else {
-            context.nodes.entry(place.node.clone()).or_default()
-        }
-    }
-
-    fn at(&self, place: &Place) -> Option<&Root> {
-        let context = self.context(&place.flow)?;
-        if place.node.is_empty() {
-            Some(&context.own)
-        } else {
-            context.nodes.get(&place.node)
-        }
-    }
-
-    fn at_mut(&mut self, place: &Place) -> Option<&mut Root> {
-        let context = self.context_mut(&place.flow)?;
-        if place.node.is_empty() {
-            Some(&mut context.own)
-        } else {
-            context.nodes.get_mut(&place.node)
-        }
-    }
-
-    fn write(&mut self, place: &Place, key: &Path, value: Value) -> Result<bool, Failure> {
-        let written = self.root(place).write(key, value)?;
-        self.touch(place, true);
-        Ok(written)
-    }
-
-    /// A context was written, or code holds an object of it that it may change.
-    fn touch(&mut self, place: &Place, is_written: bool) {
-        if let Some(disk) = &mut self.disk {
-            disk.touch(place.clone(), is_written);
-        }
-    }
-
-    fn clean(
-        &mut self,
-        known_flow: &impl Fn(&str) -> bool,
-        known: &impl Fn(&str) -> bool,
-        keep_files: bool,
-    ) {
-        let mut gone: Vec<Place> = Vec::new();
-        for (flow, context) in self
-            .flows
-            .iter_mut()
-            .chain([(&SmolStr::default(), &mut self.global)])
-        {
-            if !known_flow(flow) {
-                gone.push(Place {
-                    flow: flow.clone(),
-                    node: SmolStr::default(),
-                });
-                continue;
-            }
-            context.nodes.retain(|node, _| {
-                let stays = known(node);
-                if !stays {
-                    gone.push(Place {
-                        flow: flow.clone(),
-                        node: node.clone(),
-                    });
-                }
-                stays
-            });
-        }
-        self.flows.retain(|flow, _| known_flow(flow));
-        self.roots().for_each(Root::take_over);
-        if let Some(disk) = self.disk.as_mut().filter(|_| !keep_files) {
-            disk.remove(&gone);
-        }
-    }
-
-    /// Gives the disk what it is to write by now; without a time, everything.
-    fn save(&mut self, now: Option<Instant>) {
-        let Some(mut disk) = self.disk.take() else {
-            return;
-        };
-        for (place, is_written) in disk.take_due(now) {
-            let mut root = self.at_mut(&place);
-            let is_changed = root.as_mut().is_some_and(|root| root.refresh());
-            if is_written || is_changed {
-                disk.write(&place, root.map_or(&Value::Undefined, |root| root.values()));
-            }
-        }
-        self.disk = Some(disk);
     }
 }

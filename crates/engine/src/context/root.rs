@@ -34,6 +34,12 @@ impl Root {
         &self.values
     }
 
+    /// The values without the objects that live in JavaScript: these are converted.
+    pub(super) fn into_values(mut self) -> Value {
+        self.refresh();
+        self.values
+    }
+
     /// The object of this key, if it lives in JavaScript.
     pub(super) fn object(&self, name: &str) -> Option<&Rc<dyn Live>> {
         self.objects.get(name)

@@ -1,12 +1,16 @@
 //! Writes a store's files on a thread of its own, so that a slow disk does not delay flows. Jobs run in order, one
 //! after the other; a failed write is tried again with the next one and at the end.
+//!
+//! The threads of the engine share the writer of a store: the jobs for a context that moves from one to another keep
+//! their order.
 
+use crate::settings::ContextStore;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 /// A job for the writer.
@@ -22,6 +26,21 @@ pub(super) enum Job {
 pub(super) struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// The writers of the stores' files, in the order of the stores; the threads of the engine share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Writers(pub(super) Vec<Option<Arc<Writer>>>);
+
+impl Writers {
+    /// Starts the writer of each store that has files.
+    pub(crate) fn start(stores: &[ContextStore]) -> Self {
+        let writer = |store: &ContextStore| {
+            let files = store.files.as_ref();
+            files.map(|_| Arc::new(Writer::start()))
+        };
+        Self(stores.iter().map(writer).collect())
+    }
 }
 
 impl Writer {

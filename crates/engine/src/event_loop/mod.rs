@@ -1,23 +1,27 @@
 //! The engine's thread: takes commands, fires timers, delivers messages, breadth first.
 
 mod calls;
+mod change;
 mod load_meter;
 mod slot;
+mod start;
 
+pub(crate) use change::{Change, ChangeRequest};
 pub(crate) use slot::Slot;
+use start::Inbox;
+pub(crate) use start::Start;
 
 use super::http::Exchange;
 use super::node::{DynNode, Host};
-use super::{Error, RunState, Shared, context, node_host, profiler};
+use super::{Error, Part, Shared, context, node_host, profiler};
 use crate::delivery::{Delivery, Item, Wake};
 use crate::instance::Instance;
 use crate::mailbox::NodeEvent;
 use crate::metrics::{Metrics, NodeType};
 use crate::state::EngineState;
-use crate::stopped_flows::Halt;
 use crate::ws_endpoints;
 use calls::{Call, Calls};
-use flows::{Credentials, FlowSet, Plan};
+use flows::{Credentials, FlowSet};
 use limits::quota::Grant;
 use load_meter::LoadMeter;
 use rustc_hash::FxHashMap;
@@ -45,8 +49,8 @@ const CALLS_AHEAD: usize = 32;
 const COUNT: Duration = Duration::from_secs(1);
 
 /// A command of the rest of the program to the thread.
-pub(super) enum Command {
-    Change(Change, oneshot::Sender<()>),
+pub(crate) enum Command {
+    Change(ChangeRequest),
     Inject {
         id: String,
         message: Message,
@@ -82,21 +86,8 @@ pub(super) enum Command {
     },
 }
 
-/// A change of what runs; one at a time.
-pub(super) enum Change {
-    Apply {
-        plan: Plan,
-        flows: Arc<FlowSet>,
-        credentials: Arc<Credentials>,
-    },
-    Run(RunState),
-    /// The engine stops flows by itself.
-    Halt(Halt),
-    Close,
-}
-
 /// Everything the thread owns.
-pub(super) struct Thread {
+pub(crate) struct Thread {
     pub state: EngineState,
     pub slots: Vec<Option<Slot>>,
     pub free: Vec<u32>,
@@ -104,14 +95,18 @@ pub(super) struct Thread {
     pub flows: Arc<FlowSet>,
     pub credentials: Arc<Credentials>,
     pub shared: Arc<Shared>,
+    /// The number of this thread; the first one has what there is once.
+    pub number: usize,
+    /// The part of the flow set that it runs; `None`: all of it.
+    pub part: Option<Part>,
     pub metrics: Arc<dyn Metrics>,
     pub load: LoadMeter,
     /// Types that ran, and the messages each took since the last report.
     pub kinds: Vec<(NodeType, u64)>,
     pub kind_index: FxHashMap<SmolStr, usize>,
     /// The change whose nodes are closing.
-    pub closing: Option<(Change, oneshot::Sender<()>)>,
-    pub waiting: VecDeque<(Change, oneshot::Sender<()>)>,
+    pub closing: Option<ChangeRequest>,
+    pub waiting: VecDeque<ChangeRequest>,
     /// Requests to http-in nodes that were not passed on yet, each with its place among those that may wait.
     pub calls: Calls,
     /// When the messages were last added to the metrics.
@@ -120,23 +115,17 @@ pub(super) struct Thread {
     pub tabs: usize,
     /// Whether the whole graph of the flow set was started.
     pub is_whole: bool,
-    /// The nodes of stopped flows, whose status says so.
+    /// The flows that this thread has stopped, and their nodes, whose status says so.
+    pub stopped_flows: Vec<SmolStr>,
     pub stopped_nodes: Vec<SmolStr>,
     pub closed: mpsc::UnboundedSender<()>,
-}
-
-/// The receiving ends of the thread's channels.
-pub(super) struct Inbox {
-    pub commands: mpsc::UnboundedReceiver<Command>,
-    pub node_events: mpsc::UnboundedReceiver<NodeEvent>,
-    pub closed: mpsc::UnboundedReceiver<()>,
 }
 
 impl Thread {
     /// A thread with nothing running.
     pub(super) fn new(
         state: EngineState,
-        shared: Arc<Shared>,
+        (shared, number): (Arc<Shared>, usize),
         metrics: Arc<dyn Metrics>,
         closed: mpsc::UnboundedSender<()>,
     ) -> Self {
@@ -148,6 +137,8 @@ impl Thread {
             flows: Arc::default(),
             credentials: Arc::default(),
             shared,
+            number,
+            part: None,
             load: LoadMeter::new(metrics.load()),
             metrics,
             kinds: Vec::new(),
@@ -158,13 +149,14 @@ impl Thread {
             counted: Instant::now(),
             tabs: 0,
             is_whole: false,
+            stopped_flows: Vec::new(),
             stopped_nodes: Vec::new(),
             closed,
         }
     }
 
     /// Runs until it is closed.
-    pub(super) async fn run(mut self, mut inbox: Inbox) {
+    async fn run(mut self, mut inbox: Inbox) {
         loop {
             self.state.read_clock();
             if self.drain_inbox(&mut inbox).is_break() {
@@ -258,11 +250,11 @@ impl Thread {
 
     fn command(&mut self, command: Command) {
         match command {
-            Command::Change(change, done) => {
+            Command::Change(request) => {
                 // Requests that came before it reach the nodes that they were meant for.
                 self.admit_calls(usize::MAX);
                 self.load.leave();
-                self.begin_change(change, done);
+                self.begin_change(request);
             }
             Command::Inject {
                 id,
@@ -440,6 +432,10 @@ impl Thread {
             (size.messages + calls.of(group), size.bytes())
         };
         self.load.publish(idle, waiting);
+        if idle {
+            // Until the thread looks again.
+            self.shared.largest_queues.set(self.number, 0);
+        }
     }
 
     /// Ends the profiles that are due.

@@ -1,8 +1,9 @@
 use super::*;
+use crate::RunState;
+use crate::context::Contexts;
 use crate::http::Answer;
 use crate::node::{BoxedNode, Closing, Node, boxed};
 use crate::node_info::{Container, NodeInfo};
-use crate::published::Published;
 use crate::settings::Settings;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -40,27 +41,13 @@ fn thread(nodes: Vec<BoxedNode>) -> (Thread, mpsc::UnboundedReceiver<()>) {
         ..Settings::default()
     };
     let metrics: Arc<dyn Metrics> = Arc::new(crate::metrics::Uncounted);
-    let shared = Arc::new(Shared {
-        commands: mpsc::unbounded_channel().0,
-        endpoints: Published::default(),
-        sockets: Published::default(),
-        packages: Arc::default(),
-        connections: std::sync::atomic::AtomicU64::new(0),
-        calls: limits::quota::Quota::new(1000, 1000),
-        in_flight: crate::pressure::InFlight::new(&config),
-        stopped: std::sync::Mutex::default(),
-        events: events::Events::default(),
-        state: std::sync::atomic::AtomicU8::new(RunState::Start as u8),
-        thread: std::sync::Mutex::default(),
-    });
-    let state = EngineState::new(
-        config,
-        &shared,
-        mpsc::unbounded_channel().0,
-        Arc::clone(&metrics),
-    );
+    let mut shared = Shared::new(&config).0;
+    shared.calls = limits::quota::Quota::new(1000, 1000);
+    let shared = Arc::new(shared);
+    let channels = (mpsc::unbounded_channel().0, Arc::clone(&metrics));
+    let state = EngineState::new(config, (&shared, 0), Contexts::default(), channels);
     let (closed, closings) = mpsc::unbounded_channel();
-    let mut thread = Thread::new(state, shared, metrics, closed);
+    let mut thread = Thread::new(state, (shared, 0), metrics, closed);
     thread.kinds.push((thread.metrics.node_type("test"), 0));
     for (node, number) in nodes.into_iter().zip(0u32..) {
         let info = Rc::new(NodeInfo {
@@ -111,8 +98,8 @@ fn a_node_that_never_closes_delays_a_change_up_to_the_limit() {
         .build()
         .unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, async {
-        let (done, changed) = oneshot::channel();
-        thread.begin_change(Change::Run(RunState::Stop), done);
+        let (request, changed) = ChangeRequest::alone(Change::Run(RunState::Stop));
+        thread.begin_change(request);
         assert_eq!(thread.running("n0"), None, "nothing reaches a closing node");
         closings.recv().await.unwrap();
         let _ = thread.finish_change();

@@ -1,10 +1,10 @@
 //! The node host's part of a deployment. It stops and starts its nodes while the engine's own are closed; the engine
 //! starts those when the host is done, or has failed.
 
-use super::element::is_foreign;
 use super::flow_set;
-use crate::event_loop::{Change, Thread};
+use crate::event_loop::{Change, ChangeRequest, Thread};
 use crate::node_host::{self, Event, HostFlows, NodeHost};
+use crate::nodes::is_foreign;
 use crate::task::Closing;
 use crate::{Engine, RunState};
 use flows::{Credentials, FlowSet};
@@ -12,7 +12,6 @@ use rustc_hash::FxHashSet;
 use smol_str::SmolStr;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use tokio::sync::oneshot;
 use value::Value;
 
 impl Thread {
@@ -113,8 +112,12 @@ impl Thread {
     fn start_if_types_were_missing(&mut self) {
         let is_empty = self.flows.nodes().is_empty();
         if !self.is_whole && !is_empty && self.missing_types(&self.flows).is_empty() {
-            let (done, _) = oneshot::channel();
-            self.begin_change(Change::Run(RunState::Start), done);
+            let start = Change::Run(RunState::Start);
+            if self.part.is_none() {
+                return self.begin_change(ChangeRequest::alone(start).0);
+            }
+            // An error: the engine is being closed.
+            let _ = self.shared.change(start);
         }
     }
 

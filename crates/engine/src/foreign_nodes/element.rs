@@ -1,6 +1,5 @@
 //! An element of the flow set: whether the node host runs it, and its text there.
 
-use crate::nodes;
 use flows::Node;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value as Json, json};
@@ -9,13 +8,6 @@ use std::sync::Arc;
 
 /// The type of the stand-ins; `host/runtime.js` registers it.
 pub(super) const STAND_IN: &str = "flowgate-native";
-
-/// Whether the engine lacks this type, which a package may have.
-pub(super) fn is_foreign(kind: &str) -> bool {
-    !matches!(kind, "tab" | "subflow" | "group")
-        && !kind.starts_with("subflow")
-        && !nodes::knows(kind)
-}
 
 /// The element as it is.
 pub(super) fn whole(node: &Arc<Node>) -> String {

@@ -1,10 +1,11 @@
 //! The part of the flow set that the node host runs: the foreign nodes, and what they are in. Native nodes are left out;
 //! inside subflow definitions disabled stand-ins keep their wires.
 
-use super::element::{is_foreign, stand_in, whole, with_epoch, without_layout};
+use super::element::{stand_in, whole, with_epoch, without_layout};
 use super::shared_config;
 use crate::hosted_functions::HostedFunctions;
 use crate::node_host::HostFlows;
+use crate::nodes::is_foreign;
 use flows::{Credentials, FlowSet, HiddenVariables, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value as Json;

@@ -2,6 +2,7 @@
 //! of them.
 
 use crate::event_loop::Thread;
+use crate::hosted_functions::has_modules;
 use crate::node_context::NodeContext;
 use crate::node_info::NodeInfo;
 use crate::script::{Code, Effect, Import, Sandbox, is_builtin_of_node};
@@ -109,11 +110,6 @@ impl Thread {
             .iter()
             .any(|effect| matches!(effect, Effect::Error(..)))
     }
-}
-
-/// The text of a node is compact.
-fn has_modules(node: &Node) -> bool {
-    node.kind == "function" && node.text.contains("\"libs\":[{")
 }
 
 /// Whether Node-RED's runtime lets function nodes use a module: one of Node.js, or a package that `package.json` of the

@@ -14,8 +14,8 @@ mod reports;
 mod shared_config;
 
 use crate::node_info::NodeInfo;
+use crate::nodes::is_foreign;
 use crate::state::EngineState;
-use element::is_foreign;
 #[cfg(test)]
 pub(crate) use flow_set::tests::selected;
 

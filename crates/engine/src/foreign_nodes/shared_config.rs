@@ -1,6 +1,7 @@
 //! Native config nodes that packages use too: the host has those that its elements name, besides the engine.
 
-use super::element::{is_foreign, with_epoch, with_property};
+use super::element::{with_epoch, with_property};
+use crate::nodes::is_foreign;
 use flows::{FlowSet, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value as Json;

@@ -2,14 +2,16 @@
 
 use super::*;
 use crate::Engine;
-use crate::metrics::Uncounted;
+use crate::context::Contexts;
+use crate::event_loop::ChangeRequest;
+use crate::metrics::{Metrics, Uncounted};
 use crate::settings::Settings;
 use crate::state::EngineState;
 use flows::{DeploymentType, diff, plan};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, HashSet};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 /// Two tabs with a group, a subflow and its instance, links, listeners and a config node.
@@ -101,12 +103,14 @@ impl Driven {
     fn new() -> Self {
         let engine = Engine::start(Settings::default(), Arc::new(Uncounted)).unwrap();
         let (node_events, _) = mpsc::unbounded_channel();
-        let metrics = Arc::new(Uncounted);
+        let metrics: Arc<dyn Metrics> = Arc::new(Uncounted);
         let shared = Arc::clone(&engine.0);
-        let state = EngineState::new(Settings::default(), &shared, node_events, metrics.clone());
+        let channels = (node_events, Arc::clone(&metrics));
+        let contexts = Contexts::default();
+        let state = EngineState::new(Settings::default(), (&shared, 0), contexts, channels);
         let (closed, _) = mpsc::unbounded_channel();
         Self {
-            thread: Thread::new(state, shared, metrics, closed),
+            thread: Thread::new(state, (shared, 0), metrics, closed),
             flows: Arc::default(),
             _engine: engine,
         }
@@ -124,8 +128,8 @@ impl Driven {
             credentials: Arc::default(),
         };
         self.flows = new;
-        self.thread.begin_change(change, oneshot::channel().0);
-        let change = &self.thread.closing.as_ref().unwrap().0;
+        self.thread.begin_change(ChangeRequest::alone(change).0);
+        let change = &self.thread.closing.as_ref().unwrap().change;
         let in_place = self.thread.in_place(change).is_some();
         assert!(self.thread.finish_change().is_continue());
         in_place

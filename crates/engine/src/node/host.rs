@@ -293,8 +293,8 @@ impl<E> Host<'_, E> {
     /// deployment until the node closes.
     pub(crate) fn listen(&mut self, method: &str, path: &str) -> Result<(), Failure> {
         let path = format!("{}/{}", self.root(), path.trim_start_matches('/'));
-        let endpoints = self.state.endpoints.change();
-        endpoints.add(method, &path, self.instance)
+        let node = (self.instance, self.state.rank);
+        self.state.endpoints.change().add(method, &path, node)
     }
 
     /// Registers the path of a websocket-listener node; connections arrive as [`Wake::Socket`]. It is removed when

@@ -144,6 +144,11 @@ pub fn knows(kind: &str) -> bool {
     types().any(|known| known == kind)
 }
 
+/// Whether the engine lacks this type, which a package may have.
+pub(crate) fn is_foreign(kind: &str) -> bool {
+    !matches!(kind, "tab" | "subflow" | "group") && !kind.starts_with("subflow") && !knows(kind)
+}
+
 /// Builds a node of a known type.
 pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let kind = build.info.kind.as_str();

@@ -19,7 +19,7 @@ pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Re
     let weak = scripts.clone();
     let get = move |ctx: Ctx<'js>, scope: u8, key: String, store: Opt<Option<String>>| {
         let call = Invocation::of(&weak, &ctx)?;
-        read(&call, scope_of(scope), &path(&ctx, &key, store)?)
+        read(&call, scope_of(&call, scope)?, &path(&ctx, &key, store)?)
     };
     native.set("read", Function::new(ctx.clone(), get)?)?;
     let weak = scripts.clone();
@@ -29,15 +29,16 @@ pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Re
                     value: JsValue<'js>,
                     store: Opt<Option<String>>| {
         let call = Invocation::of(&weak, &ctx)?;
-        write(&call, scope_of(scope), &path(&ctx, &key, store)?, value)
+        let scope = scope_of(&call, scope)?;
+        write(&call, scope, &path(&ctx, &key, store)?, value)
     };
     native.set("write", Function::new(ctx.clone(), set)?)?;
     let weak = scripts.clone();
     let keys = move |ctx: Ctx<'js>, scope: u8, store: Opt<Option<String>>| {
         let call = Invocation::of(&weak, &ctx)?;
-        let node = &call.state.node;
+        let (scope, node) = (scope_of(&call, scope)?, &call.state.node);
         let contexts = node.contexts.borrow();
-        let keys = contexts.keys(scope_of(scope), &node.info, store.0.flatten().as_deref());
+        let keys = contexts.keys(scope, &node.info, store.0.flatten().as_deref());
         Ok::<_, rquickjs::Error>(keys.into_iter().map(String::from).collect::<Vec<_>>())
     };
     native.set("keys", Function::new(ctx.clone(), keys)?)
@@ -121,10 +122,14 @@ fn new_parent(call: &Invocation<'_>, slot: &Slot) -> Result<Option<Rc<StoredObje
     Ok(Some(object))
 }
 
-fn scope_of(number: u8) -> Scope {
-    match number {
+/// The scope of that number; an exception if its context is on another thread.
+fn scope_of(call: &Invocation<'_>, number: u8) -> Result<Scope> {
+    let scope = match number {
         0 => Scope::Node,
         1 => Scope::Flow,
         _ => Scope::Global,
-    }
+    };
+    let reached = call.state.node.contexts.borrow().reach(scope);
+    reached.map_err(|failure| throw(&call.realm, &failure))?;
+    Ok(scope)
 }

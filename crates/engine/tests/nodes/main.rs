@@ -43,6 +43,7 @@ mod switch;
 mod tcp;
 mod tcp_request;
 mod template;
+mod threads;
 mod trigger;
 mod udp;
 mod websocket;
