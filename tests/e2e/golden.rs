@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A test for each file of cases.
+/// A test for each file of cases, with one thread for all flows.
 macro_rules! files {
     ($($name:ident)*) => {
         const FILES: &[&str] = &[$(stringify!($name)),*];
@@ -15,7 +15,7 @@ macro_rules! files {
         $(
             #[tokio::test]
             async fn $name() {
-                check(stringify!($name)).await;
+                check(stringify!($name), 1).await;
             }
         )*
     };
@@ -70,15 +70,54 @@ files! {
     yaml
 }
 
+/// A test for each of these files, with several threads. A case that has one flow runs on one of them.
+macro_rules! on_several_threads {
+    ($($name:ident)*) => {
+        mod on_several_threads {
+            $(
+                #[tokio::test]
+                async fn $name() {
+                    for threads in [2, 4] {
+                        super::check(stringify!($name), threads).await;
+                    }
+                }
+            )*
+        }
+    };
+}
+
+// Those that are about more than what one node does with a message.
+on_several_threads! {
+    catch
+    complete
+    debug
+    delivery
+    environment
+    function_context
+    http_in
+    http_response
+    inject
+    link
+    links
+    mqtt
+    status
+    subflow
+    tcp
+    tcp_request
+    template
+    udp
+    websocket
+}
+
 fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-async fn check(name: &str) {
+async fn check(name: &str, threads: usize) {
     // As the program does: an exec node's process must not inherit that SIGINT is ignored, as it is in background jobs.
     let _interrupts = signal(SignalKind::interrupt()).unwrap();
     // Node-RED answers with scripts.
-    let gateway = Gateway::with("[engine]\njsonp = true\n");
+    let gateway = Gateway::with(&format!("[engine]\njsonp = true\nthreads = {threads}\n"));
     let token = gateway.sign_in("admin").await;
     play(&gateway, token, &directory().join(format!("{name}.json"))).await;
 }

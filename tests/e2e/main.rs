@@ -41,6 +41,7 @@ mod certificate_authority;
 mod client;
 mod comms_client;
 mod engine_process;
+mod engine_threads;
 mod harness;
 mod http2_frames;
 mod jwt_issuer;

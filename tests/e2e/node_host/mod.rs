@@ -18,6 +18,7 @@ mod pressure;
 mod registry;
 mod service;
 mod shared_config;
+mod threads;
 mod user_directory;
 mod values;
 
