@@ -117,7 +117,7 @@ impl<'a> Reading<'a> {
             "{" => self.braces.push(self.brace(at)),
             "}" => drop(self.braces.pop()?),
             ARROW => self.has_arrow |= self.token(at, 1) != "{",
-            REGEX | "/" | "<" | "-" if self.is_doubtful(at) => return None,
+            REGEX | "/" | "<" | "-" if is_doubtful(self.tokens, at, self.closed) => return None,
             token if OPAQUE.contains(&token) && !is_property(self.tokens, at) => return None,
             "prototype" | "__proto__" | "setPrototypeOf" | "getPrototypeOf" => return None,
             "return" => {
@@ -154,20 +154,6 @@ impl<'a> Reading<'a> {
                 Brace::Block
             }
             _ => Brace::Literal,
-        }
-    }
-
-    /// Whether a `/` may be read wrongly, or a comment of HTML begins here.
-    fn is_doubtful(&self, at: usize) -> bool {
-        let (before, second) = (self.token(at, -1), self.token(at, -2));
-        match self.tokens[at] {
-            "<" => self.token(at, 1) == "!",
-            "-" => self.token(at, 1) == "-" && self.token(at, 2) == ">",
-            "/" => before == "}" || (before == ")" && CONTROL.contains(&self.closed)),
-            _ => {
-                let is_postfix = matches!(before, "+" | "-") && before == second;
-                is_postfix || second == "." || matches!(before, "." | "of" | "yield")
-            }
         }
     }
 
@@ -236,6 +222,26 @@ impl<'a> Reading<'a> {
             return Some(end + 1);
         }
         Some(at + 1)
+    }
+}
+
+/// Whether a `/` may be read wrongly, or a comment of HTML begins here. `closed` is the word before the parenthesis that
+/// was closed last.
+pub(super) fn is_doubtful(tokens: &[&str], at: usize, closed: &str) -> bool {
+    let token = |offset: isize| {
+        let at = at.checked_add_signed(offset);
+        at.and_then(|at| tokens.get(at)).copied().unwrap_or("")
+    };
+    let (before, second) = (token(-1), token(-2));
+    match token(0) {
+        "<" => token(1) == "!",
+        "-" => token(1) == "-" && token(2) == ">",
+        "/" => before == "}" || (before == ")" && CONTROL.contains(&closed)),
+        REGEX => {
+            let is_postfix = matches!(before, "+" | "-") && before == second;
+            is_postfix || second == "." || matches!(before, "." | "of" | "yield")
+        }
+        _ => false,
     }
 }
 

@@ -2,9 +2,10 @@
 //! (docs/reference/node-red-engine.md §4.3).
 //!
 //! [`Scripts`] is one engine thread's JavaScript: a runtime with a memory limit and a clock, and a realm that holds the
-//! library (`Buffer`, `URL`, `util`, `RED` …), evaluated once and frozen. Each function node has a [`Sandbox`]: a realm
-//! with a global object of its own, into which the library is put. A sandbox has no access to [`super::node::Host`]:
-//! the code's actions come out as [`Effect`]s, which the node carries out.
+//! library (`Buffer`, `URL`, `util`, `RED` …), evaluated once and frozen. Each function node has a [`Sandbox`]: its code
+//! runs in a realm with a global object of its own, into which the library is put, or in one that is frozen and that
+//! nodes share; see [`realm`]. A sandbox has no access to [`super::node::Host`]: the code's actions come out as
+//! [`Effect`]s, which the node carries out.
 //!
 //! Modules that a node asks for live in its own realm; see [`modules`].
 //!
@@ -24,9 +25,12 @@ mod modules;
 mod node_state;
 mod outputs;
 mod paths;
+mod realm;
 pub mod regexp;
 mod rejections;
 mod sandbox;
+mod scopes;
+mod sharing;
 mod source;
 mod stored_object;
 mod syntax;
@@ -47,8 +51,10 @@ pub use sandbox::{Code, Sandbox};
 use crate::settings::Settings;
 use atoms::Names;
 use node_state::State;
+use realm::SharedRealm;
 use rejections::Rejections;
 use rquickjs::context::{EvalOptions, intrinsic};
+use rquickjs::function::This;
 use rquickjs::{CatchResultExt, Context, Ctx, Function, Object, Persistent, Runtime};
 use rustc_hash::FxHashSet;
 use smol_str::SmolStr;
@@ -92,8 +98,13 @@ const LIBRARY: [(&str, &str); 13] = [
     ("locale.js", include_str!("lib/locale.js")),
     ("dates.js", include_str!("lib/dates.js")),
     ("sandbox.js", include_str!("lib/sandbox.js")),
-    ("freeze.js", include_str!("lib/freeze.js")),
+    FREEZE,
 ];
+
+/// Prepares the realm that nodes share.
+const SHARE: (&str, &str) = ("share.js", include_str!("lib/share.js"));
+/// Freezes the realm in which it runs, and the library.
+const FREEZE: (&str, &str) = ("freeze.js", include_str!("lib/freeze.js"));
 
 /// JavaScript's own stack; the engine thread's is larger than this and what we add to it.
 const STACK: usize = 512 * 1024;
@@ -104,8 +115,11 @@ const CHECKED: usize = 4096;
 pub struct Scripts {
     // Fields are dropped in this order: those that refer to the runtime go before it.
     names: Names,
+    /// The prototypes of plain objects in the realms of all nodes: functions share objects through the context stores.
+    plains: RefCell<FxHashSet<Persistent<Object<'static>>>>,
     library: OnceCell<Library>,
-    checker: OnceCell<Context>,
+    shared: OnceCell<SharedRealm>,
+    checker: OnceCell<Checker>,
     rejections: Rc<Rejections>,
     runtime: Runtime,
     clock: Rc<Clock>,
@@ -113,13 +127,27 @@ pub struct Scripts {
     memory_limit: usize,
     /// The directory below which modules of npm are.
     modules: PathBuf,
-    checked: RefCell<HashMap<SmolStr, Result<(), SyntaxError>>>,
+    checked: RefCell<HashMap<SmolStr, Result<Body, SyntaxError>>>,
     /// The node whose code runs.
     current: RefCell<Option<Rc<State>>>,
-    /// The prototypes of plain objects in the realms of all nodes: functions share objects through the context stores.
-    plains: RefCell<FxHashSet<Persistent<Object<'static>>>>,
     /// Receives the handle of an opaque JavaScript object when that object is opened.
     taken: Rc<RefCell<Option<Handle>>>,
+}
+
+/// What a source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Body {
+    /// The body of a function.
+    Whole,
+    /// Text that ends the function, and has more behind it.
+    Broken,
+}
+
+/// The realm in which sources are checked.
+struct Checker {
+    /// Answers the text of a function.
+    to_text: Persistent<Function<'static>>,
+    realm: Context,
 }
 
 /// The realm in which the library lives, and what of it is for us.
@@ -167,6 +195,7 @@ impl Scripts {
         Ok(Rc::new(Self {
             names: Names::default(),
             library: OnceCell::new(),
+            shared: OnceCell::new(),
             checker: OnceCell::new(),
             rejections: Rejections::of(&runtime),
             runtime,
@@ -182,7 +211,7 @@ impl Scripts {
     }
 
     /// Checks that the source is the body of a function, without running any of it; the error contains the line.
-    fn check(&self, source: &str) -> Result<(), SyntaxError> {
+    fn check(&self, source: &SmolStr) -> Result<Body, SyntaxError> {
         if let Some(known) = self.checked.borrow().get(source) {
             return known.clone();
         }
@@ -191,7 +220,7 @@ impl Scripts {
         if checked.len() >= CHECKED {
             checked.clear();
         }
-        checked.insert(source.into(), result.clone());
+        checked.insert(source.clone(), result.clone());
         result
     }
 
@@ -202,28 +231,49 @@ impl Scripts {
 
     /// Parses by making the function in an empty realm: text that ends the function early runs there, with nothing
     /// to reach and the clock ticking.
-    fn parse(&self, source: &str) -> Result<(), SyntaxError> {
-        let realm = if let Some(realm) = self.checker.get() {
-            realm
+    fn parse(&self, source: &str) -> Result<Body, SyntaxError> {
+        let checker = if let Some(checker) = self.checker.get() {
+            checker
         } else {
-            let realm = self
-                .realm(false)
-                .map_err(|e| SyntaxError::new(e, "", 1, 1))?;
-            self.checker.get_or_init(|| realm)
+            let made = self.checker().map_err(|e| SyntaxError::new(e, "", 1, 1))?;
+            self.checker.get_or_init(|| made)
         };
         self.clock.start(self.default_limit);
         let whole = source::as_function(source);
-        let parsed = realm.with(|ctx| {
+        let parsed = checker.realm.with(|ctx| {
             let made: rquickjs::Result<rquickjs::Value<'_>> =
                 ctx.eval_with_options(whole.as_str(), options(""));
-            if made.is_ok() {
-                Ok(())
-            } else {
-                Err(failure::of_syntax(&ctx, &whole))
-            }
+            let Ok(made) = made else {
+                return Err(failure::of_syntax(&ctx, &whole));
+            };
+            let to_text = checker.to_text.clone().restore(&ctx);
+            let text = to_text.and_then(|to_text| to_text.call((This(made),)));
+            let is_whole = text.is_ok_and(|text: String| format!("({text})") == whole);
+            Ok(if is_whole { Body::Whole } else { Body::Broken })
         });
-        self.end_invocation(realm);
+        self.end_invocation(&checker.realm);
         parsed
+    }
+
+    fn checker(&self) -> Result<Checker, Failure> {
+        let realm = self.realm(false)?;
+        let to_text = realm.with(|ctx| {
+            let to_text: Function<'_> = ctx.eval("Function.prototype.toString")?;
+            Ok(Persistent::save(&ctx, to_text))
+        });
+        let to_text = to_text.map_err(|e: rquickjs::Error| Failure::error(e.to_string()))?;
+        Ok(Checker { to_text, realm })
+    }
+
+    /// The realm that nodes share. Must not be called from inside a realm.
+    fn shared_realm(self: &Rc<Self>) -> Result<&SharedRealm, Failure> {
+        if let Some(shared) = self.shared.get() {
+            return Ok(shared);
+        }
+        self.load()?;
+        self.clock.start(Duration::MAX);
+        let made = SharedRealm::new(self)?;
+        Ok(self.shared.get_or_init(|| made))
     }
 
     /// Ends what an invocation has left pending, so that it does not run in that of another node. Must not be called

@@ -1,19 +1,17 @@
-//! One function node's JavaScript: a realm with a global object of its own, in which its code runs.
+//! One function node's JavaScript: its code, in a realm of its own or in that which nodes share.
 //!
-//! The realm is made with the first message, or at start if there is setup code.
+//! The realm is chosen, and the code compiled, with the first message, or at start if there is setup code.
 
 use super::effect::Effect;
 use super::modules::Import;
 use super::node_state::{Given, Phase, State};
 use super::outputs::Outputs;
+use super::realm::Realm;
+use super::sharing::Sharing;
 use super::source::NodeUse;
-use super::{Scripts, failure, modules, source, syntax, to_js};
+use super::{Body, Scripts, failure, modules, source, syntax, to_js};
 use crate::node_context::NodeContext;
-use rquickjs::function::IntoArgs;
-use rquickjs::{
-    CatchResultExt, Context, Ctx, FromJs, Function, Object as JsObject, Persistent,
-    Value as JsValue,
-};
+use rquickjs::{CatchResultExt, Ctx, Function, Object as JsObject, Persistent, Value as JsValue};
 use smol_str::SmolStr;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -37,10 +35,21 @@ pub struct Code {
     pub limit: Option<Duration>,
 }
 
+impl Code {
+    /// The pieces of source: for messages, before the first one, and when the node closes.
+    fn sources(&self) -> [SmolStr; 3] {
+        [
+            self.function.clone(),
+            self.initialize.trim_start().into(),
+            self.finalize.trim_start().into(),
+        ]
+    }
+}
+
 /// The JavaScript of one function node.
 pub struct Sandbox {
     // Fields are dropped in this order: the realm last but one, the runtime last.
-    realm: Option<Realm>,
+    loaded: Option<Loaded>,
     state: Rc<State>,
     waiting: VecDeque<Message>,
     code: Code,
@@ -49,26 +58,12 @@ pub struct Sandbox {
     scripts: Rc<Scripts>,
 }
 
-/// The realm, and what in it we call.
-struct Realm {
+/// The compiled code, and the realm in which it runs.
+struct Loaded {
     function: Persistent<Function<'static>>,
     /// `node`, if it is the same for all messages.
     node: Option<Persistent<JsObject<'static>>>,
-    bindings: Persistent<JsObject<'static>>,
-    context: Context,
-}
-
-impl Realm {
-    /// Calls a function of the bindings.
-    fn call<'js, A: IntoArgs<'js>, R: FromJs<'js>>(
-        &self,
-        ctx: &Ctx<'js>,
-        name: &str,
-        args: A,
-    ) -> rquickjs::Result<R> {
-        let bindings = self.bindings.clone().restore(ctx)?;
-        bindings.get::<_, Function<'js>>(name)?.call(args)
-    }
+    realm: Realm,
 }
 
 impl Sandbox {
@@ -78,7 +73,7 @@ impl Sandbox {
         let limit = code.limit.unwrap_or(scripts.default_limit);
         let state = Rc::new(State::new(node, &code.function, &uses));
         Self {
-            realm: None,
+            loaded: None,
             state,
             waiting: VecDeque::new(),
             code,
@@ -90,11 +85,8 @@ impl Sandbox {
 
     /// Checks the code, loads its modules and runs the setup code. Messages that come before that has finished wait.
     pub fn start(&mut self) -> Vec<Effect> {
-        for (source, piece) in [
-            (self.code.function.as_str(), syntax::BODY),
-            (self.code.initialize.trim_start(), syntax::SETUP),
-            (self.code.finalize.trim_start(), syntax::CLEANUP),
-        ] {
+        let pieces = [syntax::BODY, syntax::SETUP, syntax::CLEANUP];
+        for (source, piece) in self.code.sources().iter().zip(pieces) {
             if let Err(error) = self.scripts.check(source) {
                 self.state.phase.set(Phase::Broken);
                 return vec![Effect::Error(error.in_piece(piece), None)];
@@ -129,12 +121,9 @@ impl Sandbox {
     fn set_up(&mut self) -> Vec<Effect> {
         self.state.phase.set(Phase::Starting);
         let setup = self.code.initialize.clone();
-        self.invoke(None, |sandbox, ctx, realm| {
-            let function: Function<'_> =
-                ctx.eval_with_options(source::as_function(&setup), super::options(failure::FILE))?;
-            let node: JsValue<'_> =
-                realm.call(ctx, "node", (JsValue::new_undefined(ctx.clone()),))?;
-            let result: JsValue<'_> = function.call((JsValue::new_undefined(ctx.clone()), node))?;
+        self.invoke(None, |sandbox, ctx, loaded| {
+            let realm = &loaded.realm;
+            let result = run_once(ctx, realm, &setup)?;
             if result.is_promise() {
                 return realm.call(ctx, "whenSetUp", (result,));
             }
@@ -160,8 +149,8 @@ impl Sandbox {
 
     /// A timer set with [`Effect::SetTimer`] is due.
     pub fn timer(&mut self, number: u32) -> Vec<Effect> {
-        self.invoke(None, |_, ctx, realm| {
-            realm.call(ctx, "timerIsDue", (number,))
+        self.invoke(None, |_, ctx, loaded| {
+            loaded.realm.call(ctx, "timerIsDue", (number,))
         })
     }
 
@@ -169,41 +158,35 @@ impl Sandbox {
     pub fn close(&mut self) -> Vec<Effect> {
         self.waiting.clear();
         let mut effects = Vec::new();
-        if self.realm.is_some() || !self.code.finalize.trim().is_empty() {
-            let finalize = std::mem::take(&mut self.code.finalize);
+        if self.loaded.is_some() || !self.code.finalize.trim().is_empty() {
+            let finalize = self.code.finalize.clone();
             let broken = self.state.phase.get() == Phase::Broken;
             self.state.closing.set(true);
-            effects = self.invoke(None, |_, ctx, realm| {
-                realm.call::<_, ()>(ctx, "close", ())?;
+            effects = self.invoke(None, |_, ctx, loaded| {
+                loaded.realm.call::<_, ()>(ctx, "close", ())?;
                 if broken || finalize.trim().is_empty() {
                     return Ok(());
                 }
-                let function: Function<'_> = ctx.eval_with_options(
-                    source::as_function(&finalize),
-                    super::options(failure::FILE),
-                )?;
-                let node: JsValue<'_> =
-                    realm.call(ctx, "node", (JsValue::new_undefined(ctx.clone()),))?;
-                function.call((JsValue::new_undefined(ctx.clone()), node))
+                run_once(ctx, &loaded.realm, &finalize).map(drop)
             });
         }
         if self.state.shows_status.get() {
             effects.push(Effect::Status(Value::object(Object::default())));
         }
-        self.realm = None;
+        self.unload();
         effects
     }
 
     fn run(&mut self, message: &Message) -> Vec<Effect> {
-        self.invoke(Some(message), |sandbox, ctx, realm| {
+        self.invoke(Some(message), |sandbox, ctx, loaded| {
             let (scripts, state) = (&sandbox.scripts, &sandbox.state);
             let msg = to_js::message(scripts, ctx, message, state.visible.as_deref())?;
             state.given.replace(Some(Given {
                 object: Persistent::save(ctx, msg.clone()),
                 message: message.clone(),
             }));
-            let node = sandbox.node(ctx, realm, &msg)?;
-            let function = realm.function.clone().restore(ctx)?;
+            let node = sandbox.node(ctx, loaded, &msg)?;
+            let function = loaded.function.clone().restore(ctx)?;
             let result: rquickjs::Result<JsValue<'_>> = function.call((msg.clone(), node));
             let outputs = Outputs {
                 scripts,
@@ -223,7 +206,7 @@ impl Sandbox {
                     state.given.take();
                 }
                 let id = to_js::value(scripts, ctx, message.get("_msgid"))?;
-                return realm.call(ctx, "whenDone", (result, msg, id));
+                return loaded.realm.call(ctx, "whenDone", (result, msg, id));
             }
             outputs.finish(&result, &msg, message.get("_msgid"))
         })
@@ -233,17 +216,17 @@ impl Sandbox {
     fn node<'js>(
         &self,
         ctx: &Ctx<'js>,
-        realm: &Realm,
+        loaded: &Loaded,
         msg: &JsValue<'js>,
     ) -> rquickjs::Result<JsValue<'js>> {
-        if let Some(shared) = &realm.node {
+        if let Some(shared) = &loaded.node {
             return Ok(shared.clone().restore(ctx)?.into_value());
         }
         if self.uses.node == NodeUse::None {
             return Ok(JsValue::new_undefined(ctx.clone()));
         }
         let id = to_js::value(&self.scripts, ctx, &self.state.given_id())?;
-        realm.call(ctx, "node", (msg.clone(), id))
+        loaded.realm.call(ctx, "nodeFor", (msg.clone(), id))
     }
 
     /// Enters the realm, runs it until nothing more is pending, and returns the effects that the code requests. A
@@ -251,18 +234,19 @@ impl Sandbox {
     fn invoke<'a>(
         &mut self,
         message: Option<&'a Message>,
-        run: impl for<'js> FnOnce(&Self, &Ctx<'js>, &Realm) -> rquickjs::Result<()> + 'a,
+        run: impl for<'js> FnOnce(&Self, &Ctx<'js>, &Loaded) -> rquickjs::Result<()> + 'a,
     ) -> Vec<Effect> {
         if let Err(failure) = self.open() {
             return vec![Effect::Error(failure, message.cloned())];
         }
-        let Some(realm) = &self.realm else {
+        let Some(loaded) = &self.loaded else {
             return Vec::new();
         };
+        let context = &loaded.realm.context;
         self.scripts.clock.start(self.limit);
         self.scripts.current.replace(Some(Rc::clone(&self.state)));
-        realm.context.with(|ctx| {
-            if run(self, &ctx, realm).is_err() {
+        context.with(|ctx| {
+            if run(self, &ctx, loaded).is_err() {
                 self.failed(failure::pending(&self.scripts, &ctx), message);
             }
             if self.scripts.run_jobs(&ctx) && self.scripts.clock.expired.get() {
@@ -277,7 +261,7 @@ impl Sandbox {
             outputs.catch_up();
             self.state.given.take();
         });
-        self.scripts.end_invocation(&realm.context);
+        self.scripts.end_invocation(context);
         let mut effects = self.state.take();
         while self.state.phase.get() == Phase::Ready {
             let Some(message) = self.waiting.pop_front() else {
@@ -309,51 +293,57 @@ impl Sandbox {
         }
     }
 
-    /// Makes the realm, adds the library's bindings and compiles the function, if that was not done before.
+    /// Chooses the realm and compiles the function, if that was not done before.
     fn open(&mut self) -> Result<(), Failure> {
-        if self.realm.is_some() {
+        if self.loaded.is_some() {
             return Ok(());
         }
         self.scripts.load()?;
-        let code = [&self.code.initialize, &self.code.finalize];
-        let has_collections = self.uses.collections
-            || !self.code.imports.is_empty()
-            || code.into_iter().any(|code| source::uses(code).collections);
-        let realm = self.scripts.realm(has_collections)?;
+        let realm = self.realm()?;
+        self.state.plain.replace(Some(realm.plain()));
         self.scripts.clock.start(self.limit);
-        let made = realm.with(|ctx| {
-            let made = self.evaluate(&ctx);
-            made.catch(&ctx).map_err(|e| Failure::error(e.to_string()))
+        let made = realm.context.with(|ctx| {
+            let compiled = self.compile(&ctx, &realm);
+            compiled
+                .catch(&ctx)
+                .map_err(|e| Failure::error(e.to_string()))
         });
         match made {
-            Ok((function, node, bindings)) => {
-                self.realm = Some(Realm {
+            Ok((function, node)) => {
+                self.loaded = Some(Loaded {
                     function,
                     node,
-                    bindings,
-                    context: realm,
+                    realm,
                 });
                 Ok(())
             }
             Err(failure) => {
-                self.scripts.end_invocation(&realm);
+                self.scripts.end_invocation(&realm.context);
+                realm.leave(&self.scripts);
                 Err(failure)
             }
         }
     }
 
-    #[allow(
-        clippy::type_complexity,
-        reason = "the function and the bindings of a realm, named where it is made"
-    )]
-    fn evaluate(
-        &self,
-        ctx: &Ctx<'_>,
-    ) -> rquickjs::Result<(
-        Persistent<Function<'static>>,
-        Option<Persistent<JsObject<'static>>>,
-        Persistent<JsObject<'static>>,
-    )> {
+    fn realm(&self) -> Result<Realm, Failure> {
+        let sources = self.code.sources();
+        let is_body = |source| self.scripts.check(source).is_ok_and(|b| b == Body::Whole);
+        let sharing = Sharing::of(&sources).filter(|_| self.code.imports.is_empty());
+        if let Some(sharing) = sharing
+            && sources.iter().all(is_body)
+        {
+            return Realm::shared(&self.scripts, sharing.names_own, |ctx| self.about(ctx));
+        }
+        let [_, initialize, finalize] = &sources;
+        let has_collections = self.uses.collections
+            || !self.code.imports.is_empty()
+            || source::uses(initialize).collections
+            || source::uses(finalize).collections;
+        Realm::own(&self.scripts, has_collections, |ctx| self.about(ctx))
+    }
+
+    /// What `node` says of the node.
+    fn about<'js>(&self, ctx: &Ctx<'js>) -> rquickjs::Result<JsObject<'js>> {
         let info = &self.state.node.info;
         let about = JsObject::new(ctx.clone())?;
         let text = |name: &'static str, text: &SmolStr| about.set(name, text.as_str());
@@ -362,41 +352,49 @@ impl Sandbox {
         about.set("path", format!("{}/{}", info.container.path, info.alias))?;
         text("z", &info.container.z)?;
         about.set("outputCount", self.code.outputs)?;
-        let plain: JsObject<'_> = ctx
-            .globals()
-            .get::<_, JsObject<'_>>("Object")?
-            .get("prototype")?;
-        let plain = Persistent::save(ctx, plain);
-        self.scripts.plains.borrow_mut().insert(plain.clone());
-        self.state.plain.replace(Some(plain));
-        let bindings: JsObject<'_> = self
-            .scripts
-            .library()?
-            .function(ctx, "furnish")?
-            .call((ctx.globals(), about))?;
-        let function: Function<'_> = ctx.eval_with_options(
-            source::as_function(&self.code.function),
-            super::options(failure::FILE),
-        )?;
+        Ok(about)
+    }
+
+    /// The function, and `node` if it is the same for all messages.
+    fn compile(&self, ctx: &Ctx<'_>, realm: &Realm) -> rquickjs::Result<Compiled> {
+        let function = realm.compile(ctx, &source::as_function(&self.code.function))?;
         let node = if self.uses.node == NodeUse::Shared {
-            let shared: Function<'_> = bindings.get("sharedNode")?;
-            Some(Persistent::save(ctx, shared.call::<_, JsObject<'_>>(())?))
+            let shared: JsObject<'_> = realm.call(ctx, "sharedNode", ())?;
+            Some(Persistent::save(ctx, shared))
         } else {
             None
         };
-        Ok((
-            Persistent::save(ctx, function),
-            node,
-            Persistent::save(ctx, bindings),
-        ))
+        Ok((Persistent::save(ctx, function), node))
     }
+
+    fn unload(&mut self) {
+        if let Some(loaded) = self.loaded.take() {
+            loaded.realm.leave(&self.scripts);
+        }
+    }
+}
+
+/// The function of a node, and its `node`.
+type Compiled = (
+    Persistent<Function<'static>>,
+    Option<Persistent<JsObject<'static>>>,
+);
+
+/// Runs a piece of code that is no message's.
+fn run_once<'js>(ctx: &Ctx<'js>, realm: &Realm, source: &str) -> rquickjs::Result<JsValue<'js>> {
+    let function = realm.compile(ctx, &source::as_function(source))?;
+    let nothing = JsValue::new_undefined(ctx.clone());
+    let node: JsValue<'js> = if realm.names_own {
+        realm.call(ctx, "nodeFor", (nothing.clone(),))?
+    } else {
+        nothing.clone()
+    };
+    function.call((nothing, node))
 }
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        if let Some(plain) = &*self.state.plain.borrow() {
-            self.scripts.plains.borrow_mut().remove(plain);
-        }
+        self.unload();
     }
 }
 

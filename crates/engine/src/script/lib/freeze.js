@@ -1,5 +1,6 @@
-// The library serves all nodes of its thread, so none of them may change it: everything that code can reach from it
-// is frozen, the realm's own prototypes and global object too (`Buffer.constructor('return this')()` leads there).
+// The library serves all nodes of its thread, and so does the realm that nodes share, so none of them may change it:
+// everything that code can reach from it is frozen, the realm's own prototypes and global object too
+// (`Buffer.constructor('return this')()` leads there). This file runs in each of the two realms.
 (function (library, native) {
   'use strict';
 
@@ -24,7 +25,7 @@
       });
     }
   }
-  assignable(Object.prototype, ['toString', 'toLocaleString', 'valueOf']);
+  assignable(Object.prototype, ['constructor', 'hasOwnProperty', 'isPrototypeOf', 'propertyIsEnumerable', 'toString', 'toLocaleString', 'valueOf']);
   for (const kind of [Error, AggregateError, EvalError, InternalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError]) {
     assignable(kind.prototype, ['name', 'message', 'toString']);
   }
@@ -32,7 +33,7 @@
   // What no property leads to, but code can make or be given.
   const made = [
     library.handleOver(() => {}), [].values(), ''[Symbol.iterator](), new Map().keys(), new Set().keys(), 'a'.matchAll(/a/g),
-    [].values().map(x => x), Iterator.from({ next() {} }), function* () {}, async () => {}, async function* () {},
+    [].values().map(x => x), Iterator.from({ next() {} }), Iterator.concat([]), function* () {}, async () => {}, async function* () {},
   ];
 
   const seen = new Set();

@@ -38,7 +38,10 @@
   function nameOf(value) {
     for (let at = value; at; at = Object.getPrototypeOf(at)) {
       const own = Object.getOwnPropertyDescriptor(at, 'constructor');
-      if (own && typeof own.value === 'function' && own.value.name !== '') return own.value.name;
+      // Of a frozen prototype of plain objects it is an accessor, see `freeze.js`.
+      const isFrozen = own?.get && Object.getPrototypeOf(at) === null && Object.isFrozen(at);
+      const kind = isFrozen ? own.get.call(at) : own?.value;
+      if (typeof kind === 'function' && kind.name !== '') return kind.name;
     }
     return null;
   }

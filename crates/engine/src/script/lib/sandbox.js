@@ -1,4 +1,4 @@
-// What a function node finds in its global object: everything here is made once for each node.
+// What the code of function nodes finds around it.
 (function (library, native) {
   'use strict';
 
@@ -23,17 +23,6 @@
     trace: value => native.log('trace', value),
     error: (thrown, msg) => native.error(thrown, msg),
     status: status => native.status(status),
-  };
-
-  // What the runtime calls in the same way for all nodes.
-  library.bindings = {
-    whenDone: (promise, msg, id) => {
-      // What cannot be sent is the message's failure, just as what the code throws.
-      promise.then(result => native.resolved(result, msg, id)).catch(thrown => native.rejected(thrown, msg, true));
-    },
-    whenSetUp: promise => {
-      promise.then(() => native.setUp(true), thrown => { native.setUp(false); native.rejected(thrown, undefined, false); });
-    },
   };
 
   // The running timers of all nodes by their numbers: a function may clear a timer of another one. They are plain data,
@@ -82,95 +71,109 @@
     [Symbol.toPrimitive]() { return this.number; }
   }
 
-  function timersOf(node) {
-    const own = new Set();
-    const start = (repeat, code, delay, values) => {
+  // `setTimeout` and `setInterval` of a node.
+  function starter(own, repeat) {
+    const start = (code, delay, values) => {
       if (typeof code !== 'function') throw new TypeError('The "callback" argument must be of type function');
       const number = nextNumber();
-      const timer = { own, repeat, code, values, delay: Number(delay) };
+      const timer = { own: own.timers ??= new Set(), repeat, code, values, delay: Number(delay) };
       set(number, timer);
       return new Timeout(number, timer);
     };
-    const startTimeout = (code, delay, ...values) => start(false, code, delay, values);
-    startTimeout[promisify.custom] = (delay, value) => new Promise(resolve => start(false, resolve, delay, [value]));
-    return {
-      due(number) {
-        const timer = timers.get(number);
-        if (timer === undefined) return;
-        if (timer.repeat) set(number, timer); else { own.delete(number); timers.delete(number); }
-        try {
-          timer.code.apply(node, timer.values);
-        } catch (error) {
-          native.rejected(error, {}, false);
-        }
-      },
-      clearAll() { for (const number of [...own]) clear(number); },
-      setTimeout: startTimeout,
-      setInterval: (code, delay, ...values) => start(true, code, delay, values),
-    };
+    const offered = (code, delay, ...values) => start(code, delay, values);
+    if (!repeat) offered[promisify.custom] = (delay, value) => new Promise(resolve => start(resolve, delay, [value]));
+    return offered;
   }
 
   // `node` without what depends on a message.
-  function nodeOf(about) {
-    const closing = [];
-    return {
-      closing,
-      node: {
-        id: about.id,
-        name: about.name,
-        path: about.path,
-        z: about.z,
-        outputCount: about.outputCount,
-        ...library.nodeMethods,
-        on(event, listener) {
-          if (event === 'input') throw new Error("Cannot add listener to 'input' event within Function");
-          if (event === 'close') closing.push(listener);
-        },
-      },
-    };
+  const nodeOf = own => own.node ??= {
+    id: own.about.id,
+    name: own.about.name,
+    path: own.about.path,
+    z: own.about.z,
+    outputCount: own.about.outputCount,
+    ...library.nodeMethods,
+    on(event, listener) {
+      if (event === 'input') throw new Error("Cannot add listener to 'input' event within Function");
+      if (event === 'close') (own.closing ??= []).push(listener);
+    },
+  };
+
+  // What every node has for itself, made when its code names it first.
+  const makers = {
+    flow: () => ({ ...contexts.flow }),
+    global: () => ({ ...contexts.global }),
+    context: own => ({ ...contexts.context, global: offer(own, 'global'), flow: offer(own, 'flow') }),
+    env: () => ({ ...env }),
+    console: () => ({ ...library.console }),
+    RED: () => ({ util: { ...redUtil } }),
+    setTimeout: own => starter(own, false),
+    setInterval: own => starter(own, true),
+  };
+  const offer = (own, name) => own.offered[name] ??= makers[name](own);
+
+  // What serves all nodes.
+  const common = { Buffer, URL, URLSearchParams, util, promisify, clearTimeout: clear, clearInterval: clear };
+
+  function define(global, name, value) {
+    Object.defineProperty(global, name, { value, writable: true, configurable: true, enumerable: false });
   }
 
-  // Fills a node's global object; answers what the runtime calls.
-  library.furnish = (global, about) => {
-    const { node, closing } = nodeOf(about);
-    const ownTimers = timersOf(node);
-    const flow = { ...contexts.flow }, wide = { ...contexts.global };
-    const context = { ...contexts.context, global: wide, flow };
-    const offered = {
-      Buffer, URL, URLSearchParams, util, context, flow, env: { ...env },
-      global: wide, console: { ...library.console }, promisify: util.promisify,
-      RED: { util: { ...redUtil } },
-      setTimeout: ownTimers.setTimeout, clearTimeout: clear,
-      setInterval: ownTimers.setInterval, clearInterval: clear,
-    };
-    for (const name of Object.keys(offered)) {
-      Object.defineProperty(global, name, { value: offered[name], writable: true, configurable: true, enumerable: false });
-    }
+  // Fills the global object of a realm with what serves all nodes.
+  library.furnish = global => {
+    for (const name of Object.keys(common)) define(global, name, common[name]);
     library.localize(global);
     // A `FinalizationRegistry` would call this node's code in another node's turn.
     for (const name of ['FinalizationRegistry', 'queueMicrotask', 'performance', 'navigator', 'atob', 'btoa', 'DOMException']) {
       delete global[name];
     }
-    return Object.assign(Object.create(library.bindings), {
-      node(msg, id) {
-        const own = Object.create(node);
-        own.send = (messages, clone) => native.sendWith(id, messages, clone);
-        if (msg !== undefined) own.done = reason => reason ? native.error(reason, msg) : native.done(msg);
-        return own;
-      },
-      // For code that sends nothing after it has returned.
-      sharedNode() {
-        const shared = Object.create(node);
-        shared.send = native.send;
-        return shared;
-      },
-      timerIsDue: ownTimers.due,
-      close() {
-        for (const listener of closing) {
-          try { listener.call(node, () => {}); } catch (error) { native.rejected(error, undefined, false); }
-        }
-        ownTimers.clearAll();
-      },
-    });
+  };
+
+  // Fills the global object of a node's own realm with what the node has for itself.
+  library.furnishOwn = (global, own) => {
+    for (const name of Object.keys(makers)) define(global, name, offer(own, name));
+  };
+
+  // What the runtime calls in the name of a node; `about` is what `node` says of it.
+  library.bindingsOf = about => Object.assign(Object.create(library.bindings), { about, offered: {} });
+
+  // What the runtime calls; `this` is what `bindingsOf` has made.
+  library.bindings = {
+    whenDone(promise, msg, id) {
+      // What cannot be sent is the message's failure, just as what the code throws.
+      promise.then(result => native.resolved(result, msg, id)).catch(thrown => native.rejected(thrown, msg, true));
+    },
+    whenSetUp(promise) {
+      promise.then(() => native.setUp(true), thrown => { native.setUp(false); native.rejected(thrown, undefined, false); });
+    },
+    offer(name) { return offer(this, name); },
+    nodeFor(msg, id) {
+      const own = Object.create(nodeOf(this));
+      own.send = (messages, clone) => native.sendWith(id, messages, clone);
+      if (msg !== undefined) own.done = reason => reason ? native.error(reason, msg) : native.done(msg);
+      return own;
+    },
+    // For code that sends nothing after it has returned.
+    sharedNode() {
+      const shared = Object.create(nodeOf(this));
+      shared.send = native.send;
+      return shared;
+    },
+    timerIsDue(number) {
+      const timer = timers.get(number);
+      if (timer === undefined) return;
+      if (timer.repeat) set(number, timer); else { timer.own.delete(number); timers.delete(number); }
+      try {
+        timer.code.apply(nodeOf(this), timer.values);
+      } catch (error) {
+        native.rejected(error, {}, false);
+      }
+    },
+    close() {
+      for (const listener of this.closing ?? []) {
+        try { listener.call(nodeOf(this), () => {}); } catch (error) { native.rejected(error, undefined, false); }
+      }
+      for (const number of [...this.timers ?? []]) clear(number);
+    },
   };
 })
