@@ -365,9 +365,11 @@ async function debugFlood(runtime) {
     return { 'newest after the flood ms': late, shown, 'counted as lost': lost, missing: 200_001 - shown - lost, 'peak RSS MB': MB(runtime.peak) };
 }
 
+/** 60 functions, as flows declare them to use some of them. */
+const HELPERS = Array.from({ length: 60 }, (_, n) => `function helper${n}(value, unit) { return { text: (value * ${n}).toFixed(1) + unit, isHigh: value > ${n} }; }\n`).join('');
 /** Memory of function nodes that have run once. */
-const functions = (count) => async (runtime) => {
-    const nodes = Array.from({ length: count }, (_, n) => ['function', { id: `f${n}`, ...code('msg.payload = 1; return msg') }, n + 1 < count ? [`f${n + 1}`] : ['say']]);
+const functions = (count, helpers = '') => async (runtime) => {
+    const nodes = Array.from({ length: count }, (_, n) => ['function', { id: `f${n}`, ...code(`${helpers}msg.payload = 1; return msg`) }, n + 1 < count ? [`f${n + 1}`] : ['say']]);
     await runtime.deploy([...page('idle')]);
     await pause(1000);
     const before = runtime.rss();
@@ -401,6 +403,7 @@ const CASES = {
     'return msg': perMessage('return msg', { count: 80_000 }),
     'node.send(msg)': perMessage('node.send(msg); return null', { count: 80_000 }),
     'function nodes that ran once': functions(500),
+    'function nodes with 60 helpers that ran once': functions(200, HELPERS),
 };
 
 for (const [name, measure] of Object.entries(CASES)) {
