@@ -493,7 +493,7 @@ async fn sign_out_revocation_and_reload_end_the_session_and_its_websockets() {
     };
     for number in 0..3 {
         browser.sign_in("reader").await;
-        ends(number, &browser).await;
+        Box::pin(ends(number, &browser)).await;
     }
     let mut late = browser.clone();
     let answer = late.sign_in_at("/gateway/sign-in", "reader", "/").await;
