@@ -23,10 +23,10 @@ impl Line {
     }
 
     fn of_record(mut record: Map<String, Value>) -> Self {
-        let level = record.remove("level");
+        let level = record.shift_remove("level");
         let level = level.as_ref().and_then(Value::as_str);
         let level = level.and_then(|level| level.parse().ok());
-        let message = record.remove("message");
+        let message = record.shift_remove("message");
         let mut text = message.as_ref().map(plain).unwrap_or_default();
         for (name, value) in &record {
             if !matches!(name.as_str(), "timestamp" | "target") {
