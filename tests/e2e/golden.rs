@@ -96,7 +96,6 @@ on_several_threads! {
     function_context
     http_in
     http_response
-    inject
     link
     links
     mqtt
