@@ -1,5 +1,5 @@
 //! The realm in which a function node's code runs: one of its own, or the one that all nodes share whose code cannot tell
-//! the difference, see [`sharing`].
+//! the difference, see [`super::sharing`].
 //!
 //! The shared realm is frozen, so that no node can change what another one finds there, whatever its code does. What
 //! each node has for itself is in the global object of its own realm; in the shared one it surrounds the code as the
