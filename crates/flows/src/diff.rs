@@ -60,7 +60,8 @@ pub fn diff(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Dif
                     diff.rewired.push(node.id.clone());
                 }
             }
-            None if was => diff.removed.push(node.id.clone()),
+            // A group is around its nodes even if it is disabled.
+            None if was || node.part() == ElementKind::Group => diff.removed.push(node.id.clone()),
             None => {}
         }
     }
@@ -193,6 +194,19 @@ mod tests {
             )
             .changed,
             ["a"]
+        );
+    }
+
+    #[test]
+    fn nodes_depend_on_a_group_that_is_removed_even_if_it_was_disabled() {
+        let group = r#"{"id":"g","type":"group","z":"t","d":true,"nodes":["a"]},"#;
+        let set = |group: &str| {
+            format!(r#"[{{"id":"t","type":"tab"}},{group}{{"id":"a","type":"x","z":"t","g":"g"}}]"#)
+        };
+        let d = between(&set(group), &set(""));
+        assert_eq!(
+            (d.removed, d.depending),
+            (vec!["g".into()], vec!["a".into()])
         );
     }
 
