@@ -110,14 +110,7 @@ pub(super) fn engine(
         queue_messages: number(raw.queue_messages, 100_000, 1..=1_000_000_000)?,
         queue_bytes: source.size(raw.queue_bytes, 24 << 20, MIB..=64 * GIB)?,
         memory: memory(raw.memory, source)?,
-        http_node_root: match raw.http_node_root {
-            Some(entry) => source.parsed(
-                &entry,
-                "a path such as \"/\" or \"/api\", not one of the admin API",
-                |text| route::canonical(text).filter(|path| !route::is_reserved(path)),
-            )?,
-            None => "/".to_owned(),
-        },
+        http_node_root: http_node_root(raw.http_node_root, source)?,
         start_attempts: number(raw.start_attempts, 3, 0..=1000)?,
         settle: source.duration(raw.settle, 60 * SECOND, MS..=HOUR)?,
         safe: false,
@@ -152,6 +145,17 @@ pub(super) fn engine(
             .listen
             .map(|table| engine_listen::listen(table, source))
             .transpose()?,
+    })
+}
+
+/// The path below which endpoints are.
+fn http_node_root(entry: raw::Entry, source: &Source<'_>) -> Result<String, SpannedError> {
+    let Some(entry) = entry else {
+        return Ok("/".to_owned());
+    };
+    let expected = "a path such as \"/\" or \"/api\", not one of the admin API";
+    source.parsed(&entry, expected, |text| {
+        route::canonical(text).filter(|path| !route::is_reserved(path))
     })
 }
 

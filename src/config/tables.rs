@@ -51,8 +51,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     let listened = server.listen.iter().copied().zip(spans);
     each_once(listened.chain(others).collect())?;
     let storage = storage(raw.storage, source)?;
-    let (mut raw_engine, mut raw_upstream) = (raw.engine, raw.upstream);
-    let data = &storage.directory;
+    let (mut raw_engine, mut raw_upstream, data) = (raw.engine, raw.upstream, &storage.directory);
     let process = isolation::isolation(&mut raw_engine, &mut raw_upstream, data, source)?;
     let has_own_engine = raw_upstream.is_none() || process.is_some();
     let upstreams = upstream::upstreams(raw_upstream, auth.as_ref(), &raw.policy, source)?;

@@ -24,6 +24,28 @@ impl Upstream {
         let is_plain = !self.strip && !other.strip;
         is_below && is_plain && self.url == other.url && self.hosts == other.hosts
     }
+
+    /// Writes its table; `number`: its place among several.
+    fn write(&self, number: Option<usize>, made: &mut Imported) {
+        match number {
+            Some(number) => {
+                made.line("\n[[upstream]]");
+                made.line(&format!("name = {}", quoted(&name(self, number))));
+            }
+            None => made.line("\n[upstream]"),
+        }
+        if !self.hosts.is_empty() {
+            made.line(&format!("host = {}", super::values::list(&self.hosts)));
+        }
+        if !self.path.is_empty() {
+            made.line(&format!("path = {}", quoted(&self.path)));
+            made.line(&format!("strip = {}", self.strip));
+        }
+        made.line(&format!("url = {}", quoted(&self.url)));
+        for line in &self.lines {
+            made.line(line);
+        }
+    }
 }
 
 /// What a server is read with.
@@ -72,27 +94,9 @@ pub(super) fn write(
                 .to_owned(),
         );
     }
-    let header = if upstreams.len() == 1 {
-        "[upstream]"
-    } else {
-        "[[upstream]]"
-    };
+    let is_only = upstreams.len() == 1;
     for (number, upstream) in upstreams.iter().enumerate() {
-        made.line(&format!("\n{header}"));
-        if upstreams.len() > 1 {
-            made.line(&format!("name = {}", quoted(&name(upstream, number))));
-        }
-        if !upstream.hosts.is_empty() {
-            made.line(&format!("host = {}", super::values::list(&upstream.hosts)));
-        }
-        if !upstream.path.is_empty() {
-            made.line(&format!("path = {}", quoted(&upstream.path)));
-            made.line(&format!("strip = {}", upstream.strip));
-        }
-        made.line(&format!("url = {}", quoted(&upstream.url)));
-        for line in &upstream.lines {
-            made.line(line);
-        }
+        upstream.write((!is_only).then_some(number), made);
     }
     made.notice("endpoints of flows need the permission http.read or http.write in flowgate: name the open ones in [[route]] with public = true".to_owned());
 }
