@@ -158,6 +158,8 @@ fn switched_on(lines: &[&str], at: usize, length: usize) {
             "a-token\n"
         } else if line.starts_with("totp_secret_file") {
             "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ\n"
+        } else if line.starts_with("url_file") {
+            "postgres://user:password@127.0.0.1/database\n"
         } else if line.starts_with("jwks_file") {
             "{ \"keys\": [] }"
         } else {
@@ -181,6 +183,15 @@ fn switched_on(lines: &[&str], at: usize, length: usize) {
     // It makes the file that of an engine, which the others are not.
     let text = if block.contains(&"[engine.listen]") {
         block.join("\n")
+    } else {
+        text
+    };
+    // Gateways that share a database stand in front of upstreams.
+    let is_shared = block
+        .iter()
+        .any(|line| line.contains("postgres:") || line.starts_with("url_file"));
+    let text = if is_shared {
+        text + "\n[upstream]\nurl = \"http://127.0.0.1:1880\"\n"
     } else {
         text
     };

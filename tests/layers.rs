@@ -40,6 +40,7 @@ const READ_CLOCK: &[&str] = &[
     "src/http/",
     "src/upstream/",
     "src/store/thread.rs",
+    "src/store/database/connection/postgres.rs",
     "crates/engine/src/state.rs",
     "crates/engine/src/script/",
     "crates/engine/src/event_loop/",

@@ -8,6 +8,7 @@ mod bad_tokens;
 mod basic;
 mod caller;
 mod confirmation;
+mod elsewhere;
 mod error;
 mod federated;
 #[cfg(any(test, fuzzing))]
@@ -29,6 +30,8 @@ mod seal;
 mod service_token;
 mod session;
 mod session_admin;
+#[cfg(feature = "postgres")]
+mod shared;
 mod sign_in;
 mod sync_shim;
 mod throttle;
@@ -85,6 +88,10 @@ use std::time::Duration;
 use throttle::Throttle;
 use tokio::sync::Notify;
 use users::Users;
+
+/// How much later an idle session ends if other gateways share the store: four times the interval at which they tell
+/// each other what is used.
+const IDLE_SLACK: Duration = Duration::from_mins(1);
 
 /// A sign-in, parsed.
 #[derive(Debug)]
@@ -149,6 +156,8 @@ struct Parts {
     creating: tokio::sync::Mutex<()>,
     /// Keys of sessions that have ended but that the store may still hold.
     owed: Mutex<HashSet<Key>>,
+    /// Keys of sessions that have ended here lately, and when, if other gateways share the store.
+    ended_here: Mutex<HashMap<Key, u64>>,
     /// For names that are no user's, see [`Auth::label`].
     label_key: [u8; 32],
 }
@@ -168,8 +177,9 @@ impl Auth {
         let (generated, password) = match store.generated_admin().await? {
             None if config.users.is_empty() => {
                 let (password, hash) = password::generate()?;
-                store.save_generated_admin(hash.clone()).await?;
-                (Some(hash), Some(password))
+                let kept = store.claim_generated_admin(hash.clone()).await?;
+                let is_own = kept == hash;
+                (Some(kept), is_own.then_some(password))
             }
             generated => (generated, None),
         };
@@ -182,7 +192,11 @@ impl Auth {
             .await?;
         throttle.remember(&failures, &known, now);
 
-        let registry = Registry::new(Users::new(config, generated.as_ref()), now);
+        let users = with_slack(Users::new(config, generated.as_ref()), &store);
+        let registry = Registry::new(users, now);
+        if let Some(grace) = store.grace() {
+            registry.trust_until(now.saturating_add(grace.as_secs()));
+        }
         let revoked = restore(&registry, &store, now).await?;
         let auth = Self(Arc::new(Parts {
             registry,
@@ -200,6 +214,7 @@ impl Auth {
             store,
             creating: tokio::sync::Mutex::default(),
             owed: Mutex::default(),
+            ended_here: Mutex::default(),
             label_key: random(),
         }));
         auth.forget(auth.0.registry.end_orphans()).await?;
@@ -220,7 +235,7 @@ impl Auth {
     /// is made here, because its password would not be shown to the operator: that takes a restart.
     pub async fn reload(&self, config: &config::Auth) -> Result<(), store::Error> {
         let generated = self.0.store.generated_admin().await?;
-        let users = Users::new(config, generated.as_ref());
+        let users = with_slack(Users::new(config, generated.as_ref()), &self.0.store);
         if users.is_empty() {
             tracing::warn!(
                 "there are no users now, so no client can sign in; a restart makes an admin"
@@ -337,11 +352,15 @@ impl Auth {
     }
 
     async fn end_key(&self, key: Key) -> Result<(), store::Error> {
+        self.remember_ended(&[key]);
         if let Some(session) = self.0.registry.sessions().find(&key) {
             if session.is_jwt() {
                 return self.revoke_jwt(&session).await;
             }
             // Owed before it is removed: a concurrent call that does not find the session waits for the store as well.
+            self.owed().insert(key);
+        } else if self.0.store.grace().is_some() {
+            // Another gateway may have handed it out just now.
             self.owed().insert(key);
         }
         self.0.registry.sessions().end_one(&key);
@@ -385,6 +404,8 @@ impl Auth {
 
     /// Makes the store forget sessions that have ended, and those it failed to forget before.
     async fn forget(&self, ended: impl IntoIterator<Item = Key>) -> Result<(), store::Error> {
+        let ended: Vec<_> = ended.into_iter().collect();
+        self.remember_ended(&ended);
         let owed: Vec<_> = {
             let mut owed = self.owed();
             owed.extend(ended);
@@ -414,6 +435,15 @@ impl Auth {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The users, with more idle time if other gateways share the store: each tells the others now and then which sessions are
+/// used.
+fn with_slack(mut users: Users, store: &Store) -> Users {
+    if store.grace().is_some() {
+        users.idle = users.idle.map(|idle| idle + IDLE_SLACK);
+    }
+    users
 }
 
 /// Reads the sessions of the store, oldest first. Those from before sessions were bound to passwords are bound now to

@@ -27,6 +27,11 @@ pub struct Registry {
     now: AtomicU64,
     /// No session or watched certificate expires before this time.
     due: AtomicU64,
+    /// Until when what is known of sessions counts, in seconds since 1970, unless it is learned anew; the maximum: no other
+    /// gateway ends them.
+    trusted_until: AtomicU64,
+    /// Whether it did not count any more at the latest [`tick`](Self::tick).
+    was_cut_off: Arc<std::sync::atomic::AtomicBool>,
 }
 
 impl Registry {
@@ -39,7 +44,29 @@ impl Registry {
             others: Wakers::default(),
             now: AtomicU64::new(now),
             due: AtomicU64::new(0),
+            trusted_until: AtomicU64::new(u64::MAX),
+            was_cut_off: Arc::default(),
         }
+    }
+
+    /// What is known of sessions counts until then.
+    pub(super) fn trust_until(&self, until: u64) {
+        self.trusted_until.store(until, Ordering::Release);
+    }
+
+    /// Whether what is known of sessions does not count any more.
+    pub(super) fn is_cut_off(&self, now: u64) -> bool {
+        now > self.trusted_until.load(Ordering::Acquire)
+    }
+
+    /// Whether it did not count any more at the latest tick.
+    pub(super) fn was_cut_off(&self) -> Arc<std::sync::atomic::AtomicBool> {
+        Arc::clone(&self.was_cut_off)
+    }
+
+    /// The time of the latest tick, seconds since 1970.
+    pub(super) fn last_tick(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
     }
 
     /// The users.
@@ -135,7 +162,9 @@ impl Registry {
         match &caller.known {
             AuthMethod::Anonymous | AuthMethod::Gateway => false,
             AuthMethod::Token(session) => {
-                session.has_ended() || session.is_over(now, self.users.load().idle)
+                session.has_ended()
+                    || session.is_over(now, self.users.load().idle)
+                    || self.is_cut_off(now)
             }
             AuthMethod::Certificate(certificate) => certificate.expires <= now,
         }
@@ -234,6 +263,10 @@ impl Registry {
     /// expired.
     pub(super) fn tick(&self, now: u64) -> Vec<Key> {
         self.now.fetch_max(now, Ordering::AcqRel);
+        let is_cut_off = self.is_cut_off(now);
+        if is_cut_off != self.was_cut_off.swap(is_cut_off, Ordering::AcqRel) {
+            self.changed();
+        }
         if now < self.due.load(Ordering::Acquire) {
             return Vec::new();
         }

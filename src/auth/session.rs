@@ -194,6 +194,12 @@ impl Session {
         self.client == BASIC
     }
 
+    /// Whether the store has it.
+    #[cfg(feature = "postgres")]
+    pub(super) fn is_stored(&self) -> bool {
+        self.federated.is_none() && !self.is_basic() && !self.is_jwt()
+    }
+
     /// Whether its token is a JWT. It is in memory only.
     pub fn is_jwt(&self) -> bool {
         self.client == JWT

@@ -125,6 +125,12 @@ impl Throttle {
         }
     }
 
+    /// The failures of a pair count no more: a sign-in at another gateway has succeeded.
+    #[cfg(feature = "postgres")]
+    pub(super) fn clear(&mut self, pair: &Pair) {
+        self.pairs.clear(pair);
+    }
+
     /// Forgets what no longer counts.
     pub(super) fn sweep(&mut self, now: u64) {
         let window = self.window(now);

@@ -22,6 +22,8 @@ mod node_host_service;
 mod passkey;
 mod password;
 mod promote;
+#[cfg(feature = "postgres")]
+mod store;
 mod table;
 #[cfg(feature = "engine")]
 mod top;
@@ -225,6 +227,10 @@ enum Command {
         after_help = "Examples:\n  flowgate import ~/.node-red/settings.js --output gateway.toml\n  flowgate import settings.js --environment\n  flowgate import /etc/nginx/sites-enabled/node-red --output gateway.toml"
     )]
     Import(Import),
+    /// Look after the state of gateways that share a database
+    #[cfg(feature = "postgres")]
+    #[command(subcommand)]
+    Store(store::StoreCommand),
     /// Make, show and end tokens for machines, in the running gateway
     #[command(subcommand)]
     Token(TokenCommand),
@@ -330,6 +336,8 @@ pub fn main() -> ExitCode {
         Command::History { rev } => with(config, |config| history::show(config, rev.as_deref())),
         Command::Promote(arguments) => promote::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
+        #[cfg(feature = "postgres")]
+        Command::Store(command) => with(config, |config| store::run(config, &command)),
         Command::Token(command) => with(config, |config| control::token(config, command)),
         Command::Session(command) => with(config, |config| control::session(config, command)),
         Command::Passkey(command) => with(config, |config| passkey::run(config, command)),

@@ -39,6 +39,8 @@ mod rate_limit;
 mod raw;
 mod route;
 mod setting;
+#[cfg_attr(not(feature = "postgres"), path = "no_shared_store.rs")]
+mod shared_store;
 mod tables;
 mod tls;
 mod traces;
@@ -71,6 +73,7 @@ pub use provider_url::ProviderUrl;
 pub use rate_limit::{EXPECTED as RATE_LIMIT, RateLimit};
 pub use route::{AdminPaths, AmbientCredentials, Authorization, PathRules, RESERVED, Route};
 pub use setting::{is_variable, parse_duration};
+pub use shared_store::SharedStore;
 pub use tls::CertificateName;
 pub use traces::{Ratio, Traces};
 pub use upstream::{is_token, token_in};
@@ -603,6 +606,8 @@ pub struct Storage {
     pub history_bytes: u64,
     /// The secret of `flows_cred.json`; `None`: the generated one in `.config.runtime.json`.
     pub credential_secret: Option<Secret>,
+    /// The database that several gateways share; `None`: a file in the directory.
+    pub shared: Option<SharedStore>,
 }
 
 /// `[log]`.

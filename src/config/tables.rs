@@ -5,6 +5,7 @@
 use super::error::SpannedError;
 use super::raw::{self, AuthChoice};
 use super::setting::{Source, Span, flag, number};
+use super::shared_store::shared_store;
 use super::{
     Auth, Config, Console, Editor, Limits, Log, Route, Server, Storage, Throttle, Timeouts,
 };
@@ -42,14 +43,11 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         loopback_only(&server.listen, &listen_spans)?;
     }
     let operations = operations(raw.operations.as_ref(), apart, source)?;
-    let spans = listen_spans.into_iter().chain(std::iter::once(0..0));
     let operations_span = raw.operations.as_ref().map(Spanned::span);
     let others = [(server.plain, plain_span), (operations, operations_span)];
-    let others = others
-        .into_iter()
-        .filter_map(|(address, span)| Some((address?, span.unwrap_or_default())));
-    let listened = server.listen.iter().copied().zip(spans);
-    each_once(listened.chain(others).collect())?;
+    listened_once(&server.listen, listen_spans, others)?;
+    let shared = [&raw.storage.url, &raw.storage.url_file];
+    let shared_span = shared.into_iter().flatten().map(Spanned::span).next();
     let storage = storage(raw.storage, source)?;
     let (mut raw_engine, mut raw_upstream, data) = (raw.engine, raw.upstream, &storage.directory);
     let process = isolation::isolation(&mut raw_engine, &mut raw_upstream, data, source)?;
@@ -58,7 +56,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     let node_host = raw_engine.node_host.is_some();
     let admin_routes = admin_route::admin_routes(raw.admin_route, &upstreams, node_host, source)?;
     let routes = route::routes(raw.route, &upstreams, &admin_routes, source)?;
-    Ok(engine_listen::apart(Config {
+    let config = engine_listen::apart(Config {
         file: None,
         secrets: Vec::new(),
         written: [].into(),
@@ -84,7 +82,28 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         routes,
         admin_routes,
         upstreams,
-    }))
+    });
+    shared_span.map_or(Ok(()), |span| sharing(&config, has_own_engine, span))?;
+    Ok(config)
+}
+
+/// What gateways that share a database need.
+fn sharing(config: &Config, has_own_engine: bool, span: Span) -> Result<(), SpannedError> {
+    let mut policies = config
+        .upstreams
+        .iter()
+        .map(|upstream| &upstream.mount.policy);
+    let approves = policies.any(|policy| !policy.approval.flows.is_empty());
+    let sentence = if has_own_engine {
+        "gateways that share a database stand in front of upstreams: the own engine keeps its flows in its directory"
+    } else if config.storage.history == 0 {
+        "gateways that share a database need the history, which tells what another one has deployed: storage.history must not be 0"
+    } else if approves && config.storage.credential_secret.is_none() {
+        "changes need approval, so gateways that share a database need storage.credential_secret, the same at all: it encrypts the credentials in proposals"
+    } else {
+        return Ok(());
+    };
+    Err(SpannedError::rule(span, sentence))
 }
 
 /// `None`: it is off, as by default for an engine that runs apart: the address is the gateway's.
@@ -125,6 +144,19 @@ fn loopback_only(listen: &[SocketAddr], spans: &[Span]) -> Result<(), SpannedErr
         let sentence = "without an [auth] table everyone may deploy, so only loopback addresses may be bound; add [auth], or write auth = \"off\" at the top of the file";
         Err(SpannedError::rule(span.clone(), sentence))
     })
+}
+
+/// Each address has one listener.
+fn listened_once(
+    listen: &[SocketAddr],
+    spans: Vec<Span>,
+    others: [(Option<SocketAddr>, Option<Span>); 2],
+) -> Result<(), SpannedError> {
+    let spans = spans.into_iter().chain(std::iter::once(0..0));
+    let others = others.into_iter();
+    let others = others.filter_map(|(address, span)| Some((address?, span.unwrap_or_default())));
+    let listened = listen.iter().copied().zip(spans);
+    each_once(listened.chain(others).collect())
 }
 
 /// Two listeners on one address cannot be; port 0 is another port each time. Defaults stand nowhere in the file, so
@@ -327,9 +359,11 @@ fn editor(raw: raw::Editor, own_engine: bool, source: &Source<'_>) -> Result<Edi
     })
 }
 
-fn storage(raw: raw::Storage, source: &Source<'_>) -> Result<Storage, SpannedError> {
+fn storage(mut raw: raw::Storage, source: &Source<'_>) -> Result<Storage, SpannedError> {
+    let shared = shared_store(&mut raw, source)?;
     let secret = source.secret(raw.credential_secret, raw.credential_secret_file)?;
     Ok(Storage {
+        shared,
         directory: source.directory(raw.directory, "data")?,
         history: number(raw.history, 100, 0..=100_000)?,
         history_age: source.duration(raw.history_age, 3650 * DAY, DAY..=36_500 * DAY)?,

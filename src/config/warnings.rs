@@ -9,7 +9,18 @@ impl Config {
         let accounts = self.upstreams.iter().filter_map(Upstream::account_warning);
         let others = self.open_warning().into_iter().chain(self.trust_warning());
         let others = others.chain(self.rebinding_warning()).chain(accounts);
+        let others = others.chain(self.plain_store_warning());
         others.chain(self.grant_warnings())
+    }
+
+    /// The shared database is reached without TLS.
+    fn plain_store_warning(&self) -> Option<String> {
+        let shared = self.storage.shared.as_ref()?;
+        shared.is_plain().then(|| {
+            "storage.url has sslmode=disable: whoever is between here and the database reads and changes sessions, and \
+             so acts as any user"
+                .to_owned()
+        })
     }
 
     /// Grants for upstreams that are not there give nothing.

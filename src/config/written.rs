@@ -255,7 +255,7 @@ const PUBLIC: &[&str] = &[
     "engine.node_host.install.timeout", "engine.listen.address", "engine.listen.mode", "engine.listen.group",
     "engine.listen.users", "engine.listen.inaccessible_paths", "engine.isolation", "engine.memory_limit", "engine.operations",
     "storage.directory", "storage.history", "storage.history_age", "storage.history_bytes",
-    "storage.credential_secret_file",
+    "storage.credential_secret_file", "storage.url_file", "storage.ca_file", "storage.grace",
     "log.level", "log.format", "log.access",
     "audit.to", "audit.rotate_size", "audit.rotate_age", "audit.keep", "audit.keep_for", "audit.max_size",
     "audit.on_failure", "audit.signing_key", "audit.checkpoint", "audit.sink.type", "audit.sink.name", "audit.sink.plain",
@@ -278,7 +278,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Settings that are not shown.
-    const SECRETS: [&str; 9] = [
+    const SECRETS: [&str; 10] = [
         "auth.oidc.client_secret",
         "engine.node_host.install.catalogues",
         "auth.user.password_hash",
@@ -287,6 +287,7 @@ mod tests {
         "audit.sink.secret",
         "policy.health",
         "storage.credential_secret",
+        "storage.url",
         "upstream.password",
     ];
 

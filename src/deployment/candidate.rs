@@ -112,6 +112,7 @@ async fn stored(store: &Store) -> Result<Next, Error> {
     let loaded = store.load().await.map_err(|error| match error {
         store::Error::Invalid { .. } => Error::StorageInvalid(error),
         store::Error::Io { .. }
+        | store::Error::Unreachable(_)
         | store::Error::Database(_)
         | store::Error::Damaged { .. }
         | store::Error::InUse { .. } => Error::Store(error),

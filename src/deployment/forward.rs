@@ -95,7 +95,7 @@ impl Deployments {
         let mut phases = Phases::begin(&self.metrics, kind, clock, by.trace);
 
         // turn
-        let mut known = self.lock(by.watch).await?;
+        let mut known = self.turn_of(by.watch).await?;
         self.permit_now(by.now)?;
         phases.end(Phase::Wait);
 
@@ -124,6 +124,7 @@ impl Deployments {
         recorded.await?;
 
         // send: until the upstream answers, the active revision is unknown
+        known.check().await?;
         still_permitted(&judged, by.watch, by.approval)?;
         let before = known.take();
         let changed = upstream.apply(change).await?;

@@ -164,7 +164,7 @@ impl Deployments {
         reason: &str,
         now: u64,
     ) -> Result<Option<String>, Error> {
-        let mut known = self.deploy_lock.lock().await;
+        let mut known = self.turn().await?;
         let rev = match &self.runtime {
             #[cfg(feature = "engine")]
             Runtime::Own(_) => self.fall_back_here(bad, healthy, now).await?,

@@ -18,6 +18,7 @@ mod proposal_error;
 mod proposals;
 mod restore;
 mod runtime;
+mod turn;
 mod upstream_history;
 
 pub use approval::Approval;
@@ -53,7 +54,7 @@ use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::Instant;
-use tokio::sync::{Mutex, MutexGuard, oneshot, watch};
+use tokio::sync::{Mutex, oneshot, watch};
 
 /// The authorized client of a change.
 #[derive(Debug)]
@@ -230,17 +231,6 @@ impl Deployments {
         set_aside.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Acquires the lock that serialises deployments; fails at once when the authorization lapses.
-    async fn lock(&self, watch: &mut AuthWatch) -> Result<MutexGuard<'_, Option<String>>, Error> {
-        let held = tokio::select! {
-            biased;
-            lapsed = watch.lapsed() => return Err(lapsed.into()),
-            held = self.deploy_lock.lock() => held,
-        };
-        watch.check()?;
-        Ok(held)
-    }
-
     /// Runs one deployment to its end, whatever becomes of the caller. Must run as a task of the control runtime.
     /// An error leaves everything as it was; the caller records it, see [`refusal`].
     pub async fn deploy(
@@ -252,7 +242,7 @@ impl Deployments {
         let mut phases = Phases::begin(&self.metrics, name(request.kind()), clock, by.trace);
 
         // turn
-        let _lock = self.lock(by.watch).await?;
+        let _lock = self.turn_of(by.watch).await?;
         self.permit_now(by.now)?;
         phases.end(Phase::Wait);
 
@@ -356,7 +346,7 @@ impl Deployments {
     ) -> Result<(), Error> {
         let state = if running { "start" } else { "stop" };
         let facts = json!({ "state": state });
-        let held = self.lock(watch).await;
+        let held = self.turn_of(watch).await;
         let open = held.and_then(|held| self.permit_now(now).map(|()| held));
         let _lock = open.inspect_err(|_| {
             self.audit

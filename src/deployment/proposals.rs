@@ -87,7 +87,7 @@ impl Deployments {
             actor, watch, now, ..
         }: Authorized<'_>,
     ) -> Result<(), Error> {
-        let _lock = self.lock(watch).await?;
+        let _lock = self.turn_of(watch).await?;
         let proposal = self.open_proposal(number, now).await?;
         let (event, state, reason) = match closing {
             Closing::Reject(reason) => (Event::ProposalReject, ProposalState::Rejected, reason),
@@ -128,7 +128,7 @@ impl Deployments {
             actor, watch, now, ..
         }: Authorized<'_>,
     ) -> Result<String, Error> {
-        let _lock = self.lock(watch).await?;
+        let _lock = self.turn_of(watch).await?;
         let proposal = self.open_proposal(number, now).await?;
         let approves = permissions(watch.caller()).cover(APPROVE);
         if proposal.user != actor.user && !approves {

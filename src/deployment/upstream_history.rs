@@ -67,7 +67,9 @@ impl Deployments {
         };
         let newest = self.newest_kept(upstream).await;
         let before = known.replace(found.rev.clone()).or_else(|| newest.clone());
-        if before.is_some_and(|before| before != found.rev) {
+        // Another gateway may have deployed it, which keeps the same history.
+        let is_kept = newest.as_ref() == Some(&found.rev);
+        if !is_kept && before.is_some_and(|before| before != found.rev) {
             let rev = found.rev.as_str();
             tracing::warn!(
                 upstream = upstream.name(),
@@ -80,7 +82,7 @@ impl Deployments {
         let Some(active) = &found.active else {
             return;
         };
-        if newest.as_ref() == Some(&found.rev) || !self.store.keeps_upstreams() {
+        if is_kept || !self.store.keeps_upstreams() {
             return;
         }
         let edit = UpstreamRecord {

@@ -22,6 +22,13 @@ pub(super) async fn go_on(backends: &Backends, store: &Store) -> Result<(), Erro
     Ok(())
 }
 
+/// Takes over the freeze that was commanded at another gateway, or its end.
+#[cfg(feature = "postgres")]
+pub(super) fn take_over(backends: &Backends, kept: Option<(u64, String)>) {
+    let freeze = kept.map(|(until, reason)| Freeze { until, reason });
+    begin(backends, freeze.as_ref());
+}
+
 fn begin(backends: &Backends, freeze: Option<&Freeze>) {
     for backend in backends.all() {
         backend.deployments.set_freeze(freeze.cloned());

@@ -18,6 +18,8 @@ mod rate_limits;
 #[cfg(feature = "console")]
 mod sampler;
 mod settings;
+#[cfg(feature = "postgres")]
+mod shared_store;
 
 pub use crate::deployment::Runtime;
 pub use backend::{Backend, Backends, RoutingError, Rules};
@@ -253,6 +255,11 @@ impl Gateway {
         if self.config.console.enabled {
             let sampled = sampler::sample(Arc::downgrade(self), clock);
             self.control.spawn(sampled);
+        }
+        #[cfg(feature = "postgres")]
+        if self.store.grace().is_some() {
+            let followed = shared_store::follow(Arc::downgrade(self), clock);
+            self.control.spawn(followed);
         }
         self.control.spawn(tick(Arc::downgrade(self), clock));
         self.control.spawn(sweep(Arc::downgrade(self), clock));

@@ -5,7 +5,7 @@ use super::basic;
 use super::error::Error;
 use super::forwarded_caller;
 use super::identify;
-use super::jwt;
+use super::new_token;
 use super::page_session;
 use super::path::Path;
 use super::rate_limit;
@@ -35,8 +35,8 @@ pub(super) async fn authorize(
         Box::pin(basic::sign_in(ctx)).await?;
     }
     let mut caller = identified(ctx, route, rules);
-    if matches!(caller, Err(Error::NewJwt)) {
-        Box::pin(jwt::sign_in(ctx)).await?;
+    if matches!(caller, Err(Error::NewToken)) {
+        Box::pin(new_token::look_up(ctx)).await?;
         caller = identified(ctx, route, rules);
     }
     let authorized = caller

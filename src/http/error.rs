@@ -136,9 +136,12 @@ pub(super) enum Error {
     /// No token, or a scheme that is not ours.
     #[error("no token")]
     NoToken,
-    /// A JWT that was not verified before: no answer to a client.
-    #[error("the token was not verified")]
-    NewJwt,
+    /// A JWT that was not verified before, or a token of another gateway: no answer to a client.
+    #[error("the token was not looked up")]
+    NewToken,
+    /// The shared database was not reached for too long: sessions may have ended.
+    #[error("the shared database cannot be reached, and sessions may have ended meanwhile")]
+    CutOff,
     /// The token is unknown, over or revoked.
     #[error("the token is unknown, over or revoked")]
     BadToken,

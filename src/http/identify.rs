@@ -92,6 +92,9 @@ fn known(
     ambient: AmbientCredentials,
 ) -> Result<Caller, Error> {
     let now = ctx.now;
+    if auth.is_cut_off(now) {
+        return Err(Error::CutOff);
+    }
     let count = |check| ctx.gateway.metrics.token_check(check);
     if ambient.basic
         && let Some((user, password)) = basic::credentials(&ctx.head.headers)?
@@ -111,8 +114,9 @@ fn known(
                 count(TokenCheck::Valid);
                 return Ok(caller);
             }
-            if !ctx.has_read_jwt && auth.is_new_jwt(token) {
-                return Err(Error::NewJwt);
+            let is_new = auth.is_new_jwt(token) || auth.may_be_elsewhere(token);
+            if is_new && !ctx.has_looked_up {
+                return Err(Error::NewToken);
             }
             match auth.bad_token(ctx.peer.address.ip(), now) {
                 None => {
@@ -130,6 +134,9 @@ fn known(
             if let Some(caller) = cookie.and_then(|cookie| auth.identify_page(cookie, now)) {
                 count(TokenCheck::Valid);
                 return Ok(caller);
+            }
+            if !ctx.has_looked_up && cookie.is_some_and(|cookie| auth.may_be_elsewhere(cookie)) {
+                return Err(Error::NewToken);
             }
             let certificate = ctx.peer.certificate.as_ref();
             if let Some(caller) = certificate.and_then(|shown| auth.certified(shown, now)) {

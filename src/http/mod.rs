@@ -49,10 +49,10 @@ mod history_error;
 mod host;
 mod host_policy;
 mod identify;
-mod jwt;
 mod message;
 #[cfg(feature = "engine")]
 mod meter;
+mod new_token;
 #[cfg(feature = "console")]
 mod now;
 mod openapi;

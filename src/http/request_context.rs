@@ -55,7 +55,7 @@ pub(super) struct RequestContext<'a> {
     /// Since *route*: counts the request as in flight.
     pub(super) in_flight: Option<InFlight>,
     /// Whether its bearer token was a JWT without a session, which has been verified.
-    pub(super) has_read_jwt: bool,
+    pub(super) has_looked_up: bool,
     /// Since *identify*, unless the path is open.
     pub(super) caller: Option<Caller>,
     /// Since *identify*: the limits that the request counts for; most often none.
@@ -88,7 +88,7 @@ impl<'a> RequestContext<'a> {
             class: RouteClass::None,
             authorization: Authorization::None,
             in_flight: None,
-            has_read_jwt: false,
+            has_looked_up: false,
             caller: None,
             rate_limits: Vec::new(),
             record: None,

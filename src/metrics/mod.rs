@@ -39,7 +39,7 @@ use metrics::Gauge;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use register::{Access, Connections, Deployments, Flows, Requests, gauge};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// All metrics of one gateway.
@@ -53,6 +53,8 @@ pub struct Metrics {
     deployments: Deployments,
     flows: Flows,
     comms: Comms,
+    /// Registered when it is first set: most gateways share nothing.
+    shared_store: OnceLock<Gauge>,
     #[cfg(feature = "engine")]
     loads: load::Loads,
 }
@@ -103,6 +105,7 @@ impl Metrics {
             deployments: Deployments::register(&recorder, &histograms),
             flows: Flows::register(&recorder),
             comms: Comms::register(&recorder),
+            shared_store: OnceLock::new(),
             #[cfg(feature = "engine")]
             loads: load::Loads::default(),
             histograms,
@@ -299,6 +302,19 @@ impl Metrics {
     /// The metrics of traces, registered at the first call.
     pub fn traces(&self) -> Traces {
         Traces::register(&self.recorder)
+    }
+
+    /// Whether the database that gateways share was reached just now.
+    pub fn shared_store_reached(&self, reached: bool) {
+        let reachable = self.shared_store.get_or_init(|| {
+            gauge(
+                &self.recorder,
+                "flowgate_shared_store_reachable",
+                "Whether the database that gateways share is reached: 1 or 0.",
+                &[],
+            )
+        });
+        reachable.set(if reached { 1.0 } else { 0.0 });
     }
 
     /// The metrics of the upstream of this name, registered at the first call.

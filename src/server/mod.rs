@@ -199,7 +199,7 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     let tls = tls.map(|(tls, _)| tls);
     let (alive, workers_alive) = channel(1);
     let workers = workers(&gateway, &metrics, tls.as_ref());
-    operations.look_at(gateway.backends.all(), &workers, gateway.audit.monitor());
+    operations.look_at(&gateway, &workers);
     for (worker, listeners) in workers.iter().zip(sockets.workers) {
         let started = worker.start(listeners, alive.clone());
         started.map_err(Error::Threads)?;

@@ -4,7 +4,7 @@
 use super::worker::Worker;
 use crate::audit::Monitor;
 use crate::config::{Host, Hosts};
-use crate::gateway::Backend;
+use crate::gateway::{Backend, Gateway};
 use crate::metrics::Metrics;
 use crate::upstream::Upstream;
 use bytes::Bytes;
@@ -61,6 +61,8 @@ pub(super) struct Operations {
     /// The workers, whose tasks are counted; weak for the same reason.
     workers: OnceLock<Vec<Weak<Worker>>>,
     audit: OnceLock<Arc<Monitor>>,
+    /// Whether the store that gateways share was not reached for too long.
+    cut_off: OnceLock<Arc<AtomicBool>>,
 }
 
 impl Operations {
@@ -73,21 +75,19 @@ impl Operations {
             backends: OnceLock::new(),
             workers: OnceLock::new(),
             audit: OnceLock::new(),
+            cut_off: OnceLock::new(),
         })
     }
 
     /// Adds these runtimes and the audit log to readiness, and these workers to metrics.
-    pub(super) fn look_at(
-        &self,
-        backends: &[Arc<Backend>],
-        workers: &[Arc<Worker>],
-        audit: &Arc<Monitor>,
-    ) {
-        let _ = self.audit.set(Arc::clone(audit));
+    pub(super) fn look_at(&self, gateway: &Gateway, workers: &[Arc<Worker>]) {
         // They are the same for the gateway's life.
-        let _ = self
-            .backends
-            .set(backends.iter().map(Arc::downgrade).collect());
+        let _ = self.audit.set(Arc::clone(gateway.audit.monitor()));
+        if let Some(auth) = &gateway.auth {
+            let _ = self.cut_off.set(auth.was_cut_off());
+        }
+        let backends = gateway.backends.all().iter();
+        let _ = self.backends.set(backends.map(Arc::downgrade).collect());
         let workers = workers.iter().map(Arc::downgrade).collect();
         let _ = self.workers.set(workers);
     }
@@ -246,9 +246,14 @@ impl Operations {
             .iter()
             .any(|backend| backend.deployments.state() == "safe");
         let audit = self.audit.get().and_then(|audit| audit.problem());
+        let is_cut_off = |cut_off: &Arc<AtomicBool>| cut_off.load(Ordering::Relaxed);
+        let is_cut_off = self.cut_off.get().is_some_and(is_cut_off);
         let (status, word) = match self.stage() {
             Stage::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
             Stage::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+            Stage::Ready if is_cut_off => {
+                (StatusCode::SERVICE_UNAVAILABLE, "shared store unreachable")
+            }
             Stage::Ready if set_aside.is_some() || safe => (StatusCode::OK, "degraded"),
             Stage::Ready if well == found.len() && audit.is_some() => (StatusCode::OK, "degraded"),
             Stage::Ready if well == found.len() => (StatusCode::OK, "ready"),

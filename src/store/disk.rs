@@ -30,12 +30,15 @@ impl Disk {
     /// Opens everything and finishes what a crash interrupted.
     pub(super) fn open(config: &config::Storage) -> Result<Self, Error> {
         let directory = Directory::open(&config.directory)?;
-        // SQLite gives its other files the mode of this one.
-        directory.make(DATABASE)?;
-        write_ahead_log::keep_if_broken(&directory)?;
+        let database = match &config.shared {
+            None => open_file(&directory)?,
+            #[cfg(feature = "postgres")]
+            Some(shared) => Database::open_shared(shared)?,
+            #[cfg(not(feature = "postgres"))]
+            Some(shared) => match *shared {},
+        };
         let mut disk = Self {
-            database: Database::open(&directory.path(DATABASE))
-                .map_err(|error| located(error, &directory))?,
+            database,
             directory,
             counted: false,
             retention: Retention {
@@ -76,6 +79,14 @@ impl Disk {
     pub(super) fn secrets(&self) -> Result<Vec<Secret>, Error> {
         credentials::secrets(&self.directory, self.credential_secret.as_ref())
     }
+}
+
+/// Opens the database's file in the directory.
+pub(super) fn open_file(directory: &Directory) -> Result<Database, Error> {
+    // SQLite gives its other files the mode of this one.
+    directory.make(DATABASE)?;
+    write_ahead_log::keep_if_broken(directory)?;
+    Database::open(&directory.path(DATABASE)).map_err(|error| located(error, directory))
 }
 
 /// The same error with the whole path of the database.

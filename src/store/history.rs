@@ -12,8 +12,13 @@ pub struct History {
 }
 
 impl History {
-    /// Opens the database of the data directory, which must be there, to read it.
+    /// Opens the database of the data directory, which must be there, to read it; or the one that gateways share.
     pub fn open(config: &config::Storage) -> Result<Self, Error> {
+        #[cfg(feature = "postgres")]
+        if let Some(shared) = &config.shared {
+            let database = Database::open_shared(shared)?;
+            return Ok(Self { database });
+        }
         let file = config.directory.join(DATABASE);
         if !file.exists() {
             return Err(failed(&file, ErrorKind::NotFound.into()));

@@ -15,11 +15,15 @@ pub(crate) mod fuzzing;
 mod history;
 mod library;
 mod load;
+#[cfg(feature = "postgres")]
+mod migrate;
 mod node_history;
 mod passkeys;
 mod proposals;
 mod recovery;
 mod relocate;
+#[cfg_attr(not(feature = "postgres"), path = "unshared.rs")]
+mod shared;
 mod tags;
 #[cfg(test)]
 mod tests;
@@ -32,12 +36,17 @@ mod written;
 pub use deployments::{Page, Past};
 pub use history::History;
 pub use library::{Entry, Item, LibraryPath};
+#[cfg(feature = "postgres")]
+pub use migrate::{MigrateTo, migrate};
 pub use node_history::{NodeChange, NodePage};
 pub use passkeys::{PasskeyAdded, PasskeyRow};
 pub use proposals::{
     Added, Decision, NewProposal, Proposal, ProposalContent, ProposalFilter, ProposalState, TooMany,
 };
 pub use relocate::{Locked, has_flows_to_move, lock, move_flow_files};
+pub use shared::Turn;
+#[cfg(feature = "postgres")]
+pub use shared::{Follower, SharedChange};
 pub use tags::Tagged;
 pub use upstream_history::UpstreamRecord;
 
@@ -62,8 +71,11 @@ pub enum Error {
         /// The cause.
         source: std::io::Error,
     },
+    /// The database that gateways share cannot be reached, or was lost before it answered.
+    #[error("the shared database cannot be reached: {0}")]
+    Unreachable(String),
     /// The database failed.
-    #[error("flowgate.db: {0}")]
+    #[error("{0}")]
     Database(String),
     /// The database is not what it should be.
     #[error(
@@ -237,13 +249,19 @@ pub struct Revision {
 /// The name of the engine in the history; no upstream has it.
 pub const ENGINE: &str = "";
 /// The name of the fact that holds the hash of the `admin` made at the first start.
-const GENERATED_ADMIN: &str = "generated_admin";
+pub const GENERATED_ADMIN: &str = "generated_admin";
 /// The kind, in the history, of a deployment that the program made because the one after it did not start.
 pub const FALLBACK: &str = "fallback";
 /// The kind, in the history, of a flow set that others have made.
 pub const OUTSIDE_EDIT: &str = "outside-edit";
 /// The name of the fact that holds the freeze that an operator has commanded.
-const FREEZE: &str = "freeze";
+pub const FREEZE: &str = "freeze";
+/// The freeze that a fact holds: its end, seconds since 1970, and its reason.
+pub fn freeze_of(value: &str) -> Option<(u64, String)> {
+    let (until, reason) = value.split_once(' ')?;
+    Some((until.parse().ok()?, reason.to_owned()))
+}
+
 /// The name of the fact that holds whether flows run.
 const RUNNING: &str = "running";
 
@@ -253,22 +271,32 @@ pub struct Store {
     owner: Arc<StoreThread>,
     /// Whether upstreams have a history.
     upstream_history: bool,
+    /// `None`: no other gateway has it.
+    shared: Option<shared::Shared>,
 }
 
 impl Store {
     /// Opens or makes the data directory (mode 0700) and its database, and brings forward what a crash left half done.
     /// A second process on the same directory is refused.
     pub fn open(config: &config::Storage) -> Result<Self, Error> {
-        let owner = Arc::new(StoreThread::start(config)?);
+        let (owner, shared) = StoreThread::start(config)?;
         Ok(Self {
-            owner,
+            owner: Arc::new(owner),
             upstream_history: config.history > 0,
+            shared,
         })
     }
 
     /// All sessions, oldest first.
     pub async fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
         self.owner.ask(|disk| disk.database.sessions()).await
+    }
+
+    /// One session, by the hash of its token; `None`: there is none.
+    pub async fn session(&self, token: [u8; 32]) -> Result<Option<SessionRow>, Error> {
+        self.owner
+            .ask(move |disk| disk.database.session(&token))
+            .await
     }
 
     /// Keeps a session.
@@ -335,10 +363,29 @@ impl Store {
             .await
     }
 
+    /// Keeps the hash of the `admin` made at the first start, unless another gateway has made one; answers the one that
+    /// is kept.
+    pub async fn claim_generated_admin(&self, hash: Secret) -> Result<Secret, Error> {
+        let claim = move |disk: &mut Disk| disk.database.claim_fact(GENERATED_ADMIN, hash.reveal());
+        self.owner.ask(claim).await.map(Secret::new)
+    }
+
+    /// Keeps when sessions, by their tokens, were used last, for other gateways.
+    pub async fn save_uses(&self, uses: Vec<([u8; 32], u64)>) -> Result<(), Error> {
+        self.owner
+            .ask(move |disk| disk.database.save_uses(&uses))
+            .await
+    }
+
+    /// Forgets changes that were logged long ago.
+    pub async fn forget_changes(&self) -> Result<(), Error> {
+        self.owner.ask(|disk| disk.database.forget_changes()).await
+    }
+
     /// Keeps the hash of the `admin` made at the first start.
     pub async fn save_generated_admin(&self, hash: Secret) -> Result<(), Error> {
         self.owner
-            .ask(move |disk| disk.database.save_fact(GENERATED_ADMIN, hash.reveal()))
+            .ask(move |disk| disk.database.tell_fact(GENERATED_ADMIN, hash.reveal()))
             .await
     }
 
@@ -506,17 +553,14 @@ impl Store {
     /// The end of the freeze that an operator has commanded, seconds since 1970, and its reason.
     pub async fn freeze(&self) -> Result<Option<(u64, String)>, Error> {
         let kept = self.owner.ask(|disk| disk.database.fact(FREEZE)).await?;
-        Ok(kept.and_then(|kept| {
-            let (until, reason) = kept.split_once(' ')?;
-            Some((until.parse().ok()?, reason.to_owned()))
-        }))
+        Ok(kept.as_deref().and_then(freeze_of))
     }
 
     /// Keeps it, over what was there; `None`: there is none any more.
     pub async fn save_freeze(&self, freeze: Option<(u64, String)>) -> Result<(), Error> {
         let kept = freeze.map_or_else(String::new, |(until, reason)| format!("{until} {reason}"));
         self.owner
-            .ask(move |disk| disk.database.save_fact(FREEZE, &kept))
+            .ask(move |disk| disk.database.tell_fact(FREEZE, &kept))
             .await
     }
 

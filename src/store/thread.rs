@@ -3,6 +3,7 @@
 
 use super::Error;
 use super::disk::Disk;
+use super::shared::Shared;
 use crate::config;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -23,20 +24,41 @@ pub(super) struct StoreThread {
 
 impl StoreThread {
     /// Opens the disk and starts the thread.
-    pub(super) fn start(config: &config::Storage) -> Result<Self, Error> {
-        let mut disk = Disk::open(config)?;
+    pub(super) fn start(config: &config::Storage) -> Result<(Self, Option<Shared>), Error> {
         let (questions, received) = mpsc::channel::<Job>();
+        let (opened, is_open) = mpsc::sync_channel(1);
+        let config = config.clone();
+        let open_and_run = move || {
+            let open = || {
+                let disk = Disk::open(&config)?;
+                let shared = Shared::of(&disk.database, &config)?;
+                Ok((disk, shared))
+            };
+            match open() {
+                Ok((mut disk, shared)) => {
+                    // Without a receiver there are no questions either.
+                    let _ = opened.send(Ok(shared));
+                    run(&received, &mut disk);
+                }
+                Err(error) => {
+                    let _ = opened.send(Err(error));
+                }
+            }
+        };
         let thread = thread::Builder::new()
             .name("store".into())
-            .spawn(move || run(&received, &mut disk))
+            .spawn(open_and_run)
             .map_err(|source| Error::Io {
                 what: "the store's thread".into(),
                 source,
             })?;
-        Ok(Self {
+        let opened = is_open.recv();
+        let shared = opened.unwrap_or_else(|_| Err(no_answer()))?;
+        let owner = Self {
             questions: Some(questions),
             thread: Some(thread),
-        })
+        };
+        Ok((owner, shared))
     }
 
     /// Sends a question and waits for its answer.
@@ -48,9 +70,7 @@ impl StoreThread {
         self.send(move |disk| {
             let _ = answer.send(question(disk));
         });
-        waiting
-            .await
-            .unwrap_or_else(|_| Err(Error::Database("the store gave no answer".into())))
+        waiting.await.unwrap_or_else(|_| Err(no_answer()))
     }
 
     /// Sends something to do after what was asked before. If the thread is gone, it is dropped, and an answer with it.
@@ -61,11 +81,16 @@ impl StoreThread {
     }
 }
 
+fn no_answer() -> Error {
+    Error::Database("the store gave no answer".into())
+}
+
 /// Carries out questions until there will be no more. Meanwhile it forces the files of deployments to disk.
 fn run(questions: &mpsc::Receiver<Job>, disk: &mut Disk) {
     let mut written: Option<Instant> = None;
     loop {
         let left = written.map(|written| SYNC_AFTER.saturating_sub(written.elapsed()));
+        let left = left.or(disk.database.shows_life_every());
         let question = match left {
             None => questions.recv().map_err(RecvTimeoutError::from),
             Some(Duration::ZERO) => Err(RecvTimeoutError::Timeout),
@@ -76,7 +101,10 @@ fn run(questions: &mpsc::Receiver<Job>, disk: &mut Disk) {
             Ok(question) => {
                 let _ = catch_unwind(AssertUnwindSafe(|| question(disk)));
             }
-            Err(RecvTimeoutError::Timeout) => disk.sync_written(),
+            Err(RecvTimeoutError::Timeout) => {
+                disk.sync_written();
+                disk.database.show_life();
+            }
             Err(RecvTimeoutError::Disconnected) => return disk.sync_written(),
         }
         written = disk.unsynced.map(|_| written.unwrap_or_else(Instant::now));

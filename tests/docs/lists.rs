@@ -151,6 +151,7 @@ fn series() -> BTreeSet<Vec<String>> {
         metrics.engine_restarts(),
         metrics.audit_sink("siem"),
         metrics.traces(),
+        metrics.shared_store_reached(true),
     );
     let flows = vec![FlowLoad::new("t".into())];
     metrics.load().flows.store(Arc::new(flows));

@@ -72,6 +72,8 @@ mod authorization_matrix;
 mod chained_gateways;
 mod client_certificate_channels;
 mod client_certificates;
+mod cluster;
+mod cluster_faults;
 mod comms;
 mod comms_invalid_frames;
 mod comms_upstream;

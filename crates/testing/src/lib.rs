@@ -1,4 +1,4 @@
-//! Helpers for the tests of several crates: inputs for the fuzz targets' checks, growth of time, free ports.
+//! Helpers for the tests of several crates: inputs for the fuzz targets' checks, growth of time, free ports, a server of PostgreSQL.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,4 +9,5 @@
 
 pub mod inputs;
 pub mod ports;
+pub mod postgres;
 pub mod scaling;

@@ -255,7 +255,7 @@ impl Issuers {
         admitted.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn revoked(&self) -> MutexGuard<'_, HashMap<Key, u64>> {
+    pub(super) fn revoked(&self) -> MutexGuard<'_, HashMap<Key, u64>> {
         self.revoked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

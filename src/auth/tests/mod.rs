@@ -77,6 +77,7 @@ impl Fixture {
             history_age: Duration::from_hours(24),
             history_bytes: 1 << 20,
             credential_secret: None,
+            shared: None,
         };
         Store::open(&storage).unwrap()
     }

@@ -5,11 +5,13 @@
 mod audit;
 mod engine;
 mod federated;
+mod storage;
 mod traces;
 
 pub(super) use audit::{Audit, AuditSink};
 pub(super) use engine::{ContextStore, Engine, EngineListen, Install, NodeHost};
 pub(super) use federated::{ClaimGrant, Jwt, Oidc};
+pub(super) use storage::Storage;
 pub(super) use traces::Traces;
 
 use super::error::{Problem, SpannedError};
@@ -424,18 +426,6 @@ pub(super) struct Console {
 #[serde(deny_unknown_fields, expecting = "a table [editor]")]
 pub(super) struct Editor {
     pub(super) modules: Entry,
-}
-
-/// `[storage]`.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, expecting = "a table [storage]")]
-pub(super) struct Storage {
-    pub(super) directory: Entry,
-    pub(super) history: Entry,
-    pub(super) history_age: Entry,
-    pub(super) history_bytes: Entry,
-    pub(super) credential_secret: Entry,
-    pub(super) credential_secret_file: Entry,
 }
 
 /// `[log]`.

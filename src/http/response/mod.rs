@@ -31,6 +31,7 @@ use crate::http::admin_error::AdminError;
 use crate::http::response_body::Body;
 use crate::http::sign_in_html::{self, Page};
 use crate::policy::{Rule, Verdict};
+use crate::store;
 use crate::upstream;
 use bytes::Bytes;
 use hyper::body::Body as _;
@@ -199,7 +200,8 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::WebSocketVersion => version_13(refuse(S::UPGRADE_REQUIRED, OTHER_VERSION)),
         Error::Authorization | Error::TokenInQuery => invalid_token_header(error),
         Error::NoToken => unauthorized(BEARER),
-        Error::BadToken | Error::NewJwt => lapsed(Lapsed::Session),
+        Error::BadToken | Error::NewToken => lapsed(Lapsed::Session),
+        Error::CutOff => busy(error, UNREACHABLE),
         Error::BadTokens { wait } => retry_after(refuse(S::TOO_MANY_REQUESTS, BAD_TOKENS), *wait),
         Error::Scope => lapsed(Lapsed::Permission),
         Error::Access(error) => access::response(error),
@@ -213,6 +215,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::UnexpectedBody => refuse(S::BAD_REQUEST, "unexpected_body"),
         Error::AuditLog(reason) => audit::error(error, reason),
         Error::History(error) => history::response(error),
+        Error::Store(store::Error::Unreachable(_)) => busy(error, UNREACHABLE),
         Error::Store(_) => history::storage_failed(),
         Error::Body(_) | Error::Parameter(_) => refuse(S::BAD_REQUEST, "invalid_request"),
         Error::Form(reason) => oauth::described(S::BAD_REQUEST, "invalid_request", reason),
@@ -287,6 +290,7 @@ fn last(error: &Error) -> Response<Body> {
     closing(coded(StatusCode::BAD_REQUEST, code, &error.to_string()))
 }
 
+const UNREACHABLE: &str = "store_unreachable";
 const BAD_TOKENS: &str = "too_many_bad_tokens";
 const OTHER_METHOD: &str = "method_not_allowed";
 const MEDIA: &str = "unsupported_media_type";
@@ -315,6 +319,9 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
         deployment::Error::Proposed(_) => refuse(S::FORBIDDEN, "approval_required"),
         deployment::Error::Proposal(error) => proposals::error(error),
         deployment::Error::StorageInvalid(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_invalid"),
+        deployment::Error::Store(store::Error::Unreachable(_)) => {
+            retry_after(refuse(S::SERVICE_UNAVAILABLE, UNREACHABLE), RETRY_DELAY)
+        }
         deployment::Error::Store(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_failed"),
         deployment::Error::NoSuchFlow => refuse(S::NOT_FOUND, "not_found"),
         deployment::Error::Runtime => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),

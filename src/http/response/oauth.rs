@@ -3,6 +3,7 @@
 use super::{Body, INSUFFICIENT_SCOPE, json, retry_after, unauthorized, uncached};
 use crate::auth::{RevokeError, SignInError};
 use crate::http::error::Error;
+use crate::store;
 use hyper::{Response, StatusCode};
 
 /// The error with its own sentence, as RFC 6749 §5.2 has it.
@@ -28,6 +29,7 @@ pub(super) fn sign_in(error: &SignInError) -> Response<Body> {
             "invalid_scope",
             "the user's permissions do not cover the scope",
         ),
+        SignInError::Store(store::Error::Unreachable(_)) => unreachable_store(),
         SignInError::Store(_) => described(
             S::INTERNAL_SERVER_ERROR,
             "server_error",
@@ -45,9 +47,20 @@ pub(super) fn unrecorded_sign_in() -> Response<Body> {
     )
 }
 
+/// The database that gateways share cannot be reached: nothing was kept.
+fn unreachable_store() -> Response<Body> {
+    let response = described(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "temporarily_unavailable",
+        "the shared database cannot be reached, try again",
+    );
+    super::retry_after(response, super::RETRY_DELAY)
+}
+
 pub(super) fn revocation(error: &RevokeError) -> Response<Body> {
     match error {
         RevokeError::NotYours => unauthorized(INSUFFICIENT_SCOPE),
+        RevokeError::Store(store::Error::Unreachable(_)) => unreachable_store(),
         RevokeError::Store(_) => described(
             StatusCode::INTERNAL_SERVER_ERROR,
             "server_error",

@@ -1,10 +1,10 @@
 //! Makes a flow set of the history again: of the newest row before it that holds one whole, and of the differences since.
 
+use super::connection::{Row, values};
 use super::{DATABASE, Database};
 use crate::store::Error;
 use crate::store::flow_files::FlowFiles;
 use flows::{element, patched};
-use rusqlite::OptionalExtension;
 
 /// The content of one row.
 struct Stored {
@@ -45,13 +45,13 @@ impl Database {
 
     /// The number of differences since the whole flow set that a row builds upon.
     pub(in crate::store) fn differences(&self, number: i64) -> Result<usize, Error> {
-        let mut query = self.connection.prepare_cached(
-            "WITH RECURSIVE chain(number) AS (
-                SELECT ?1 UNION SELECT base FROM deployments JOIN chain USING (number) WHERE base IS NOT NULL)
-             SELECT count(*) - 1 FROM chain",
-        )?;
-        let count: i64 = query.query_row([number], |row| row.get(0))?;
-        Ok(usize::try_from(count).unwrap_or(0))
+        let sql = "WITH RECURSIVE chain(number) AS (
+                SELECT CAST(? AS BIGINT)
+                UNION SELECT base FROM deployments JOIN chain USING (number) WHERE base IS NOT NULL)
+             SELECT count(*) - 1 FROM chain";
+        let one = |row: &Row<'_>| row.unsigned(0);
+        let count = self.connection.one(sql, values![number], one)?;
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     /// One element of a flow set in the history, as JSON; `None`: it is not there. Only for one that has not been removed
@@ -73,16 +73,13 @@ impl Database {
     }
 
     fn stored(&self, number: i64) -> Result<Stored, Error> {
-        let mut query = self.connection.prepare_cached(
-            "SELECT base, content, packed, credentials FROM deployments WHERE number = ?",
-        )?;
-        let row = query.query_row([number], |row| {
+        let sql = "SELECT base, content, packed, credentials FROM deployments WHERE number = ?";
+        let row = self.connection.first(sql, values![number], |row| {
             let content: (Vec<u8>, bool) = (row.get(1)?, row.get(2)?);
             Ok((row.get(0)?, content, row.get(3)?))
         });
-        let (base, (content, packed), credentials) = row
-            .optional()?
-            .ok_or_else(|| damaged(number, &"it is missing"))?;
+        let (base, (content, packed), credentials) =
+            row?.ok_or_else(|| damaged(number, &"it is missing"))?;
         let text = if packed {
             unpack(&content)
         } else {

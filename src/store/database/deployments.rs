@@ -1,13 +1,13 @@
 //! The table of deployments: who deployed what when, and the flow set of each, whole or as its difference to another.
 
+use super::connection::{Row, Transaction, values};
 use super::contents::pack;
 use super::entry::{REVISION, WRITTEN, revision, rows};
 use super::retention::forget;
-use super::{Database, Retention, commit, integer, seconds, touched};
+use super::{Database, Retention, integer, touched};
 use crate::store::flow_files::Before;
 use crate::store::{ENGINE, Error, Page, Revision};
 use flows::{Counts, Touched};
-use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 /// A deployment that the flow files are compared with.
 #[derive(Debug)]
@@ -41,57 +41,53 @@ pub(in crate::store) struct Content<'a> {
 impl Database {
     /// The deployments since the one whose files are on the disk, and that one, oldest first.
     pub(in crate::store) fn since_written(&self) -> Result<Vec<Deployment>, Error> {
-        let mut query = self.connection.prepare(&format!(
+        let sql = format!(
             "SELECT number, rev, kind, at, flows_before, credentials_before, number > {WRITTEN}
              FROM deployments WHERE runtime = '{ENGINE}' AND deployed AND number >= {WRITTEN} ORDER BY number"
-        ))?;
-        let rows = query.query_map([], deployment)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        );
+        self.connection.query(&sql, &[], deployment)
     }
 
     /// The newest flow set that the engine was given, not only kept.
     pub(in crate::store) fn newest_deployment(&self) -> Result<Option<Deployment>, Error> {
-        let mut query = self.connection.prepare_cached(&format!(
+        let sql = format!(
             "SELECT number, rev, kind, at, flows_before, credentials_before, number > {WRITTEN}
              FROM deployments WHERE runtime = '{ENGINE}' AND deployed ORDER BY number DESC LIMIT 1"
-        ))?;
-        Ok(query.query_row([], deployment).optional()?)
+        );
+        self.connection.first(&sql, &[], deployment)
     }
 
     /// The deployments to the engine before one that were not set aside, newest first.
     pub(in crate::store) fn deployments_before(&self, number: i64) -> Result<Vec<i64>, Error> {
-        let mut query = self.connection.prepare_cached(&format!(
+        let sql = format!(
             "SELECT number FROM deployments
              WHERE runtime = '{ENGINE}' AND deployed AND kind <> 'set-aside' AND number < ? ORDER BY number DESC",
-        ))?;
-        let rows = query.query_map([number], |row| row.get(0))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        );
+        self.connection
+            .query(&sql, values![number], |row| row.get(0))
     }
 
     /// Says that a deployment did not start.
     pub(in crate::store) fn mark_set_aside(&self, rev: &str) -> Result<(), Error> {
-        self.change(
-            "UPDATE deployments SET kind = 'set-aside' WHERE rev = ?",
-            [rev],
-        )
+        let sql = "UPDATE deployments SET kind = 'set-aside' WHERE rev = ?";
+        self.change(sql, values![rev]).map(drop)
     }
 
     /// Adds a flow set to the history and forgets what is beyond the limits; answers its number. With the files before
     /// it, it is a deployment to the engine, pending until [`Self::mark_written`]; without, it is only kept. What an
     /// upstream has is always a deployment.
     pub(in crate::store) fn add(
-        &mut self,
+        &self,
         revision: &Revision,
         content: &Content<'_>,
         before: Option<Before>,
         retention: &Retention,
     ) -> Result<i64, Error> {
-        let transaction = self.connection.transaction()?;
-        insert(&transaction, revision, content, before)?;
-        let number = transaction.last_insert_rowid();
+        let transaction = self.connection.begin()?;
+        let number = insert(&transaction, revision, content, before)?;
         touched::add(&transaction, number, content.touched)?;
         forget(&transaction, revision, retention)?;
-        commit(transaction)?;
+        transaction.commit()?;
         Ok(number)
     }
 
@@ -100,24 +96,20 @@ impl Database {
     /// Not forced to disk: when a power failure loses it, the files are compared once more at the next start.
     pub(in crate::store) fn mark_written(&self, number: i64) -> Result<(), Error> {
         self.connection
-            .pragma_update(None, "synchronous", "NORMAL")?;
-        let marked = self.save_fact("written", &number.to_string());
-        self.connection.pragma_update(None, "synchronous", "FULL")?;
-        marked
+            .relaxed(|| self.save_fact("written", &number.to_string()))
     }
 
     /// Takes a deployment out of the history that did not happen.
     pub(in crate::store) fn take_back(&self, number: i64) -> Result<(), Error> {
-        self.change("DELETE FROM deployments WHERE number = ?", [number])
+        let sql = "DELETE FROM deployments WHERE number = ?";
+        self.change(sql, values![number]).map(drop)
     }
 
     /// The history of all runtimes, newest first.
     pub(in crate::store) fn history(&self) -> Result<Vec<Revision>, Error> {
-        let mut query = self.connection.prepare(&format!(
-            "SELECT {REVISION} FROM deployments WHERE NOT forgotten ORDER BY number DESC"
-        ))?;
-        let rows = query.query_map([], revision)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let sql =
+            format!("SELECT {REVISION} FROM deployments WHERE NOT forgotten ORDER BY number DESC");
+        self.connection.query(&sql, &[], revision)
     }
 
     /// One page of the history of a runtime, newest first; `before`: only what is older than this number.
@@ -126,27 +118,24 @@ impl Database {
         page: &Page,
         before: Option<i64>,
     ) -> Result<Vec<Revision>, Error> {
-        let mut query = self.connection.prepare_cached(&format!(
-            "SELECT {REVISION} FROM deployments
-             WHERE runtime = ?1 AND NOT forgotten AND number < ?2 AND (?3 IS NULL OR user = ?3) AND at >= ?4
+        let sql = format!(
+            r#"SELECT {REVISION} FROM deployments
+             WHERE runtime = ?1 AND NOT forgotten AND number < ?2 AND (?3 IS NULL OR "user" = ?3) AND at >= ?4
                 AND ((?5 IS NULL AND ?6 IS NULL) OR EXISTS (
                     SELECT 1 FROM touched WHERE touched.number = deployments.number
                         AND (?5 IS NULL OR id = ?5) AND (?6 IS NULL OR ?6 IN (flow, was_on))))
-             ORDER BY number DESC LIMIT ?7"
-        ))?;
-        let rows = query.query_map(
-            params![
-                page.runtime,
-                before.unwrap_or(i64::MAX),
-                page.user,
-                integer(page.since),
-                page.node,
-                page.flow,
-                rows(page.limit)
-            ],
-            revision,
-        )?;
-        Ok(rows.collect::<Result<_, _>>()?)
+             ORDER BY number DESC LIMIT ?7"#
+        );
+        let asked = values![
+            &page.runtime,
+            before.unwrap_or(i64::MAX),
+            &page.user,
+            integer(page.since),
+            &page.node,
+            &page.flow,
+            rows(page.limit)
+        ];
+        self.connection.query(&sql, asked, revision)
     }
 
     /// The flow set of just this revision, the newest if there are several, or else the one that has this tag; `None`: the
@@ -156,30 +145,27 @@ impl Database {
         runtime: &str,
         rev: &str,
     ) -> Result<Option<Revision>, Error> {
-        let mut query = self.connection.prepare_cached(&format!(
+        let sql = format!(
             "SELECT {REVISION} FROM deployments
              WHERE runtime = ?1 AND NOT forgotten
                 AND (rev = ?2 OR number = (SELECT number FROM tag WHERE runtime = ?1 AND name = ?2))
              ORDER BY rev = ?2 DESC, number DESC LIMIT 1"
-        ))?;
-        Ok(query.query_row([runtime, rev], revision).optional()?)
+        );
+        self.connection.first(&sql, values![runtime, rev], revision)
     }
 
     /// The newest flow set of a runtime; `None`: its history is empty.
     pub(in crate::store) fn newest(&self, runtime: &str) -> Result<Option<Revision>, Error> {
-        let mut query = self.connection.prepare_cached(&format!(
+        let sql = format!(
             "SELECT {REVISION} FROM deployments WHERE runtime = ? AND deployed ORDER BY number DESC LIMIT 1"
-        ))?;
-        Ok(query.query_row([runtime], revision).optional()?)
+        );
+        self.connection.first(&sql, values![runtime], revision)
     }
 
     /// The numbers of the flow sets of all runtimes whose names begin like this.
     pub(in crate::store) fn numbers(&self, rev: &str) -> Result<Vec<i64>, Error> {
-        let mut query = self.connection.prepare(
-            "SELECT number FROM deployments WHERE NOT forgotten AND substr(rev, 1, length(?1)) = ?1",
-        )?;
-        let rows = query.query_map([rev], |row| row.get(0))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let sql = "SELECT number FROM deployments WHERE NOT forgotten AND substr(rev, 1, length(?1)) = ?1";
+        self.connection.query(sql, values![rev], |row| row.get(0))
     }
 }
 
@@ -188,50 +174,48 @@ fn insert(
     revision: &Revision,
     content: &Content<'_>,
     before: Option<Before>,
-) -> Result<(), Error> {
+) -> Result<i64, Error> {
     let hashes = before.unwrap_or_default();
     let count = |of: fn(&Counts) -> usize| revision.counts.as_ref().map(of).map(rows);
-    transaction
-        .prepare_cached(
-            "INSERT INTO deployments (runtime, rev, parent, user, how, address, kind, at, nodes, added, changed,
+    transaction.one(
+            r#"INSERT INTO deployments (runtime, rev, parent, "user", how, address, kind, at, nodes, added, changed,
                 removed, message, deployed, flows_before, credentials_before, base, content, credentials, packed,
                 touched_bytes)
              VALUES (?1, ?2, (SELECT rev FROM deployments WHERE runtime = ?1 AND deployed ORDER BY number DESC LIMIT 1),
-                ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, TRUE, ?19)",
-        )?
-        .execute(params![
-            revision.runtime,
-            revision.rev,
-            revision.user,
-            revision.how,
-            revision.address,
-            revision.kind,
+                ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, TRUE, ?19)
+             RETURNING number"#,
+        values![
+            &revision.runtime,
+            &revision.rev,
+            &revision.user,
+            &revision.how,
+            &revision.address,
+            &revision.kind,
             integer(revision.at),
             count(|counts| counts.nodes),
             count(|counts| counts.added),
             count(|counts| counts.changed),
             count(|counts| counts.removed),
-            revision.message,
+            &revision.message,
             before.is_some() || revision.runtime != ENGINE,
-            hashes.flows,
-            hashes.credentials,
+            &hashes.flows,
+            &hashes.credentials,
             content.base,
-            pack(content.text),
+            &pack(content.text),
             content.credentials,
             touched::bytes(content.touched)
-        ])?;
-    Ok(())
+        ], |row| row.get(0))
 }
 
-fn deployment(row: &Row<'_>) -> rusqlite::Result<Deployment> {
+fn deployment(row: &Row<'_>) -> Result<Deployment, Error> {
     Ok(Deployment {
         number: row.get(0)?,
         rev: row.get(1)?,
         kind: row.get(2)?,
-        at: seconds(row, 3)?,
+        at: row.unsigned(3)?,
         before: Before {
-            flows: row.get(4)?,
-            credentials: row.get(5)?,
+            flows: row.hash_if_any(4)?,
+            credentials: row.hash_if_any(5)?,
         },
         pending: row.get(6)?,
     })

@@ -1,23 +1,22 @@
 //! The columns of an entry of the history, and how they are read.
 
-use crate::store::Revision;
+use super::connection::Row;
+use crate::store::{Error, Revision};
 use flows::Counts;
-use rusqlite::Row;
 
 /// The columns that [`revision`] reads.
-pub(super) const REVISION: &str =
-    "number, runtime, rev, parent, user, how, address, kind, at, nodes, added, changed,
+pub(super) const REVISION: &str = r#"deployments.number, deployments.runtime, rev, parent, "user", how, address, kind, at, nodes, added, changed,
     removed, message,
-    (SELECT group_concat(name, ' ' ORDER BY name) FROM tag WHERE tag.number = deployments.number) AS tags";
+    (SELECT string_agg(name, ' ' ORDER BY name) FROM tag WHERE tag.number = deployments.number) AS tags"#;
 
 /// The newest deployment whose files are on the disk.
 pub(super) const WRITTEN: &str =
-    "coalesce((SELECT CAST(value AS INTEGER) FROM fact WHERE name = 'written'), 0)";
+    "coalesce((SELECT CAST(value AS BIGINT) FROM fact WHERE name = 'written'), 0)";
 
-pub(super) fn revision(row: &Row<'_>) -> rusqlite::Result<Revision> {
+pub(super) fn revision(row: &Row<'_>) -> Result<Revision, Error> {
     let count = |column: &str| {
-        let count: Option<i64> = row.get(column)?;
-        Ok::<_, rusqlite::Error>(count.and_then(|count| usize::try_from(count).ok()))
+        let count = row.unsigned_if_any(column)?;
+        Ok::<_, Error>(count.and_then(|count| usize::try_from(count).ok()))
     };
     let counts = (
         count("nodes")?,
@@ -34,7 +33,7 @@ pub(super) fn revision(row: &Row<'_>) -> rusqlite::Result<Revision> {
         how: row.get("how")?,
         address: row.get("address")?,
         kind: row.get("kind")?,
-        at: row.get::<_, i64>("at")?.try_into().unwrap_or(0),
+        at: row.unsigned("at")?,
         counts: match counts {
             (Some(nodes), Some(added), Some(changed), Some(removed)) => Some(Counts {
                 nodes,
@@ -53,7 +52,7 @@ pub(super) fn revision(row: &Row<'_>) -> rusqlite::Result<Revision> {
     })
 }
 
-/// `SQLite` has no unsigned integers.
+/// Neither database has unsigned integers.
 pub(super) fn rows(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

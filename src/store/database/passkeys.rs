@@ -1,61 +1,63 @@
 //! The table of passkeys.
 
-use super::{Database, commit, integer, seconds};
+use super::connection::{Row, unreadable, values};
+use super::{Database, integer};
 use crate::store::Error;
 use crate::store::passkeys::{PasskeyAdded, PasskeyRow};
-use rusqlite::{OptionalExtension, Row, params};
 
 const COLUMNS: &str =
-    "id, user, name, handle, rp, algorithm, key, counter, password, created, last_used";
+    r#"id, "user", name, handle, rp, algorithm, key, counter, password, created, last_used"#;
 
 impl Database {
     pub(in crate::store) fn passkey(&self, id: &[u8]) -> Result<Option<PasskeyRow>, Error> {
         let sql = format!("SELECT {COLUMNS} FROM passkey WHERE id = ?");
-        let mut query = self.connection.prepare_cached(&sql)?;
-        Ok(query.query_row([id], row).optional()?)
+        self.connection.first(&sql, values![id], passkey)
     }
 
     pub(in crate::store) fn passkeys(&self, user: Option<&str>) -> Result<Vec<PasskeyRow>, Error> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM passkey WHERE ?1 IS NULL OR user = ?1 ORDER BY created, id"
+            r#"SELECT {COLUMNS} FROM passkey WHERE ?1 IS NULL OR "user" = ?1 ORDER BY created, id"#
         );
-        let mut query = self.connection.prepare_cached(&sql)?;
-        let rows = query.query_map([user], row)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        self.connection.query(&sql, values![user], passkey)
     }
 
     pub(in crate::store) fn add_passkey(
-        &mut self,
+        &self,
         row: &PasskeyRow,
         most: usize,
     ) -> Result<PasskeyAdded, Error> {
-        let transaction = self.connection.transaction()?;
-        transaction
-            .prepare_cached("DELETE FROM passkey WHERE user = ? AND password <> ?")?
-            .execute(params![row.user, row.password])?;
-        let count: i64 = transaction
-            .prepare_cached("SELECT count(*) FROM passkey WHERE user = ?")?
-            .query_row([&row.user], |row| row.get(0))?;
+        let transaction = self.connection.begin()?;
+        transaction.execute(
+            r#"DELETE FROM passkey WHERE "user" = ? AND password <> ?"#,
+            values![&row.user, &row.password],
+        )?;
+        let count = transaction.one(
+            r#"SELECT count(*) FROM passkey WHERE "user" = ?"#,
+            values![&row.user],
+            |row| row.unsigned(0),
+        )?;
         if usize::try_from(count).unwrap_or(usize::MAX) >= most {
             return Ok(PasskeyAdded::TooMany);
         }
-        let sql = format!(
-            "INSERT OR IGNORE INTO passkey ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        );
-        let added = transaction.prepare_cached(&sql)?.execute(params![
-            row.id,
-            row.user,
-            row.name,
-            row.handle,
-            row.rp,
-            row.algorithm,
-            row.key,
-            row.counter,
-            row.password,
-            integer(row.created),
-            row.last_used.map(integer),
-        ])?;
-        commit(transaction)?;
+        let added = transaction.execute(
+            &format!(
+                "INSERT INTO passkey ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+            ),
+            values![
+                &row.id,
+                &row.user,
+                &row.name,
+                &row.handle,
+                &row.rp,
+                row.algorithm,
+                &row.key,
+                i64::from(row.counter),
+                &row.password,
+                integer(row.created),
+                row.last_used.map(integer),
+            ],
+        )?;
+        transaction.commit()?;
         Ok(if added == 1 {
             PasskeyAdded::Added
         } else {
@@ -65,34 +67,30 @@ impl Database {
 
     /// The counter grows, or the authenticator has none (W3C Web Authentication Level 3 §7.2 step 21).
     pub(in crate::store) fn use_passkey(
-        &mut self,
+        &self,
         id: &[u8],
         counter: u32,
         now: u64,
     ) -> Result<bool, Error> {
-        let transaction = self.connection.transaction()?;
-        let changed = transaction
-            .prepare_cached(
-                "UPDATE passkey SET counter = ?2, last_used = ?3
-                 WHERE id = ?1 AND (counter < ?2 OR (counter = 0 AND ?2 = 0))",
-            )?
-            .execute(params![id, counter, integer(now)])?;
-        commit(transaction)?;
+        let changed = self.change(
+            "UPDATE passkey SET counter = ?2, last_used = ?3
+             WHERE id = ?1 AND (counter < ?2 OR (counter = 0 AND ?2 = 0))",
+            values![id, i64::from(counter), integer(now)],
+        )?;
         Ok(changed == 1)
     }
 
-    pub(in crate::store) fn remove_passkeys(&mut self, ids: &[Vec<u8>]) -> Result<(), Error> {
-        let transaction = self.connection.transaction()?;
+    pub(in crate::store) fn remove_passkeys(&self, ids: &[Vec<u8>]) -> Result<(), Error> {
+        let transaction = self.connection.begin()?;
         for id in ids {
-            transaction
-                .prepare_cached("DELETE FROM passkey WHERE id = ?")?
-                .execute([id])?;
+            transaction.execute("DELETE FROM passkey WHERE id = ?", values![id])?;
         }
-        commit(transaction)
+        transaction.commit()
     }
 }
 
-fn row(row: &Row<'_>) -> rusqlite::Result<PasskeyRow> {
+fn passkey(row: &Row<'_>) -> Result<PasskeyRow, Error> {
+    let counter: i64 = row.get(7)?;
     Ok(PasskeyRow {
         id: row.get(0)?,
         user: row.get(1)?,
@@ -101,12 +99,11 @@ fn row(row: &Row<'_>) -> rusqlite::Result<PasskeyRow> {
         rp: row.get(4)?,
         algorithm: row.get(5)?,
         key: row.get(6)?,
-        counter: row.get(7)?,
-        password: row.get(8)?,
-        created: seconds(row, 9)?,
-        last_used: match row.get::<_, Option<i64>>(10)? {
-            Some(_) => Some(seconds(row, 10)?),
-            None => None,
-        },
+        counter: counter
+            .try_into()
+            .map_err(|error| unreadable("counter", &error))?,
+        password: row.hash(8)?,
+        created: row.unsigned(9)?,
+        last_used: row.unsigned_if_any(10)?,
     })
 }

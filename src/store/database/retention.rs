@@ -3,10 +3,10 @@
 //! An entry that is forgotten is shown no more. Its row stays as long as a difference builds upon it, or a recovery may
 //! need it.
 
+use super::connection::{Transaction, values};
 use super::entry::{WRITTEN, rows};
 use super::{Error, integer};
 use crate::store::{ENGINE, Revision};
-use rusqlite::{Transaction, params};
 
 /// How much of the history of each runtime is kept; the newest flow set always is.
 #[derive(Debug, Clone)]
@@ -25,18 +25,16 @@ pub(super) fn forget(
     newest: &Revision,
     retention: &Retention,
 ) -> Result<(), Error> {
-    let forgotten = transaction
-        .prepare_cached(
+    let forgotten = transaction.execute(
             "UPDATE deployments SET forgotten = TRUE WHERE number IN (
                 SELECT number FROM (
                     SELECT number, at, row_number() OVER newest AS place, sum(bytes + touched_bytes) OVER newest AS bytes
-                    FROM deployments WHERE runtime = ?1 AND NOT forgotten WINDOW newest AS (ORDER BY number DESC))
+                    FROM deployments WHERE runtime = ?1 AND NOT forgotten WINDOW newest AS (ORDER BY number DESC)) AS placed
                 WHERE place > ?2 OR at < ?3 OR bytes > ?4)
              AND number <> (SELECT max(number) FROM deployments WHERE runtime = ?1 AND deployed)
              AND number NOT IN (SELECT number FROM tag)",
-        )?
-        .execute(params![
-            newest.runtime,
+            values![
+            &newest.runtime,
             rows(retention.earlier).saturating_add(1),
             integer(newest.at.saturating_sub(retention.age)),
             integer(retention.bytes)
@@ -44,16 +42,14 @@ pub(super) fn forget(
     if forgotten == 0 && newest.runtime != ENGINE {
         return Ok(());
     }
-    transaction
-        .prepare_cached(&format!(
+    transaction.execute(&format!(
             "WITH RECURSIVE needed(number) AS (
                 SELECT number FROM deployments AS earlier WHERE runtime = ?1 AND forgotten AND (
                     (runtime = '{ENGINE}' AND number >= {WRITTEN}) OR EXISTS (
                         SELECT 1 FROM deployments AS later WHERE later.base = earlier.number AND NOT later.forgotten))
                 UNION
                 SELECT base FROM deployments JOIN needed USING (number) WHERE base IS NOT NULL)
-             DELETE FROM deployments WHERE runtime = ?1 AND forgotten AND number NOT IN needed"
-        ))?
-        .execute([&newest.runtime])?;
+             DELETE FROM deployments WHERE runtime = ?1 AND forgotten AND number NOT IN (SELECT number FROM needed)"
+        ), values![&newest.runtime])?;
     Ok(())
 }

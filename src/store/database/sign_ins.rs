@@ -1,8 +1,9 @@
 //! The throttle's persistent memory: failures of sign-in, and the addresses that users have signed in from.
 
-use super::{Database, commit, integer, seconds};
+use super::changes::Changed;
+use super::connection::values;
+use super::{Database, integer};
 use crate::store::{AddressRow, Error, FailureRow};
-use rusqlite::params;
 
 /// Failures kept at most. Unauthenticated clients can make more of them than are worth keeping.
 const FAILURES: i64 = 100_000;
@@ -13,88 +14,98 @@ const CODES_KEPT: u64 = 24 * 60 * 60;
 
 impl Database {
     pub(in crate::store) fn failures(&self, since: u64) -> Result<Vec<FailureRow>, Error> {
-        self.change("DELETE FROM failure WHERE at < ?", [integer(since)])?;
-        let mut query = self
-            .connection
-            .prepare("SELECT user, address, at FROM failure ORDER BY number")?;
-        let rows = query.query_map([], |row| {
+        self.change("DELETE FROM failure WHERE at < ?", values![integer(since)])?;
+        let sql = r#"SELECT "user", address, at FROM failure ORDER BY number"#;
+        self.connection.query(sql, &[], |row| {
             Ok(FailureRow {
                 user: row.get(0)?,
                 address: row.get(1)?,
-                at: seconds(row, 2)?,
+                at: row.unsigned(2)?,
             })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        })
     }
 
-    pub(in crate::store) fn save_failure(&mut self, failure: &FailureRow) -> Result<(), Error> {
-        let transaction = self.connection.transaction()?;
-        transaction
-            .prepare_cached("INSERT INTO failure (user, address, at) VALUES (?, ?, ?)")?
-            .execute(params![failure.user, failure.address, integer(failure.at)])?;
-        let newest = transaction.last_insert_rowid();
-        transaction
-            .prepare_cached("DELETE FROM failure WHERE number <= ?")?
-            .execute([newest - FAILURES])?;
-        commit(transaction)
+    pub(in crate::store) fn save_failure(&self, failure: &FailureRow) -> Result<(), Error> {
+        let transaction = self.connection.begin()?;
+        let newest: i64 = transaction.one(
+            r#"INSERT INTO failure ("user", address, at) VALUES (?, ?, ?) RETURNING number"#,
+            values![&failure.user, &failure.address, integer(failure.at)],
+            |row| row.get(0),
+        )?;
+        transaction.execute(
+            "DELETE FROM failure WHERE number <= ?",
+            values![newest - FAILURES],
+        )?;
+        self.tell(&transaction, Changed::Failure(failure))?;
+        transaction.commit()
     }
 
     pub(in crate::store) fn clear_failures(&self, user: &str, address: &str) -> Result<(), Error> {
-        self.change(
-            "DELETE FROM failure WHERE user = ? AND address = ?",
-            [user, address],
-        )
+        let transaction = self.connection.begin()?;
+        transaction.execute(
+            r#"DELETE FROM failure WHERE "user" = ? AND address = ?"#,
+            values![user, address],
+        )?;
+        self.tell(&transaction, Changed::FailuresCleared(user, address))?;
+        transaction.commit()
     }
 
     /// Remembers a code of a second factor; false: it was there. Codes that can be right no more are forgotten, but recovery
     /// codes, which have 32 bytes, are not.
     pub(in crate::store) fn use_code(
-        &mut self,
+        &self,
         user: &str,
         code: &[u8],
         now: u64,
     ) -> Result<bool, Error> {
-        let transaction = self.connection.transaction()?;
-        transaction
-            .prepare_cached("DELETE FROM used_code WHERE length(code) < 32 AND at < ?")?
-            .execute([integer(now.saturating_sub(CODES_KEPT))])?;
-        let added = transaction
-            .prepare_cached("INSERT OR IGNORE INTO used_code (user, code, at) VALUES (?, ?, ?)")?
-            .execute(params![user, code, integer(now)])?;
-        commit(transaction)?;
+        let transaction = self.connection.begin()?;
+        transaction.execute(
+            "DELETE FROM used_code WHERE length(code) < 32 AND at < ?",
+            values![integer(now.saturating_sub(CODES_KEPT))],
+        )?;
+        let added = transaction.execute(
+            r#"INSERT INTO used_code ("user", code, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"#,
+            values![user, code, integer(now)],
+        )?;
+        transaction.commit()?;
         Ok(added == 1)
     }
 
     pub(in crate::store) fn known_addresses(&self, since: u64) -> Result<Vec<AddressRow>, Error> {
-        self.change("DELETE FROM known_address WHERE at < ?", [integer(since)])?;
-        let mut query = self
-            .connection
-            .prepare("SELECT user, address, at FROM known_address ORDER BY at")?;
-        let rows = query.query_map([], |row| {
+        self.change(
+            "DELETE FROM known_address WHERE at < ?",
+            values![integer(since)],
+        )?;
+        let sql = r#"SELECT "user", address, at FROM known_address ORDER BY at"#;
+        self.connection.query(sql, &[], |row| {
             Ok(AddressRow {
                 user: row.get(0)?,
                 address: row.get(1)?,
-                at: seconds(row, 2)?,
+                at: row.unsigned(2)?,
             })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        })
     }
 
     pub(in crate::store) fn save_known_address(
-        &mut self,
+        &self,
         row: &AddressRow,
         keep: usize,
     ) -> Result<(), Error> {
-        let transaction = self.connection.transaction()?;
-        transaction
-            .prepare_cached("REPLACE INTO known_address (user, address, at) VALUES (?, ?, ?)")?
-            .execute(params![row.user, row.address, integer(row.at)])?;
-        transaction
-            .prepare_cached(
-                "DELETE FROM known_address WHERE user = ?1 AND address NOT IN
-                    (SELECT address FROM known_address WHERE user = ?1 ORDER BY at DESC LIMIT ?2)",
-            )?
-            .execute(params![row.user, i64::try_from(keep).unwrap_or(i64::MAX)])?;
-        commit(transaction)
+        let transaction = self.connection.begin()?;
+        transaction.execute(
+            r#"INSERT INTO known_address ("user", address, at) VALUES (?, ?, ?)
+             ON CONFLICT ("user", address) DO UPDATE SET at = excluded.at"#,
+            values![&row.user, &row.address, integer(row.at)],
+        )?;
+        transaction.execute(
+            r#"DELETE FROM known_address WHERE "user" = ?1 AND address NOT IN
+                (SELECT address FROM known_address WHERE "user" = ?1 ORDER BY at DESC LIMIT ?2)"#,
+            values![&row.user, i64::try_from(keep).unwrap_or(i64::MAX)],
+        )?;
+        self.tell(
+            &transaction,
+            Changed::KnownAddress(&row.user, &row.address, row.at),
+        )?;
+        transaction.commit()
     }
 }

@@ -1,10 +1,10 @@
 //! The table of touched elements: which elements each deployment has added, removed, changed or moved.
 
+use super::connection::{Row, Transaction, values};
 use super::entry::{REVISION, revision, rows};
-use super::{Database, Error, commit};
+use super::{Database, Error};
 use crate::store::{NodePage, Revision};
 use flows::Touched;
-use rusqlite::{Transaction, params};
 use smol_str::SmolStr;
 use std::collections::HashSet;
 
@@ -35,18 +35,18 @@ pub(super) fn add(
     number: i64,
     touched: &[Touched],
 ) -> Result<(), Error> {
-    let mut insert = transaction.prepare_cached(
-        "INSERT INTO touched (number, id, flow, was_on, difference, credentials) VALUES (?, ?, ?, ?, ?, ?)",
-    )?;
     for one in touched {
-        insert.execute(params![
-            number,
-            one.id.as_str(),
-            one.flow.as_str(),
-            one.left.as_deref(),
-            one.difference.name(),
-            one.credentials
-        ])?;
+        transaction.execute(
+            "INSERT INTO touched (number, id, flow, was_on, difference, credentials) VALUES (?, ?, ?, ?, ?, ?)",
+            values![
+                number,
+                one.id.as_str(),
+                one.flow.as_str(),
+                one.left.as_deref(),
+                one.difference.name(),
+                one.credentials
+            ],
+        )?;
     }
     Ok(())
 }
@@ -68,15 +68,15 @@ impl Database {
         page: &NodePage,
         before: Option<i64>,
     ) -> Result<Vec<Touch>, Error> {
-        let mut query = self.connection.prepare_cached(&format!(
+        let sql = format!(
             "SELECT {REVISION}, deployed, touched.flow, was_on, difference, touched.credentials
              FROM touched JOIN deployments USING (number)
              WHERE touched.id = ?1 AND runtime = ?2 AND NOT forgotten AND number < ?3
              ORDER BY number DESC LIMIT ?4"
-        ))?;
+        );
         let before = before.unwrap_or(i64::MAX);
-        let asked = params![page.node, page.runtime, before, rows(page.limit)];
-        let found = query.query_map(asked, |row| {
+        let asked = values![&page.node, &page.runtime, before, rows(page.limit)];
+        self.connection.query(&sql, asked, |row| {
             let revision = revision(row)?;
             Ok(Touch {
                 number: revision.number,
@@ -87,8 +87,7 @@ impl Database {
                 difference: row.get("difference")?,
                 credentials: row.get("credentials")?,
             })
-        })?;
-        Ok(found.collect::<Result<_, _>>()?)
+        })
     }
 
     /// The elements whose credentials a runtime's deployments have touched.
@@ -96,12 +95,12 @@ impl Database {
         &self,
         runtime: &str,
     ) -> Result<HashSet<String>, Error> {
-        let mut query = self.connection.prepare(
-            "SELECT DISTINCT id FROM touched JOIN deployments USING (number)
-             WHERE runtime = ? AND touched.credentials",
-        )?;
-        let rows = query.query_map([runtime], |row| row.get(0))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let sql = "SELECT DISTINCT id FROM touched JOIN deployments USING (number)
+             WHERE runtime = ? AND touched.credentials";
+        let ids = self
+            .connection
+            .query(sql, values![runtime], |row| row.get(0))?;
+        Ok(ids.into_iter().collect())
     }
 
     /// The elements whose credentials a runtime's deployments after this revision have touched; none if the history has
@@ -111,13 +110,12 @@ impl Database {
         runtime: &str,
         rev: &str,
     ) -> Result<HashSet<SmolStr>, Error> {
-        let mut query = self.connection.prepare_cached(
-            "SELECT DISTINCT id FROM touched JOIN deployments USING (number)
+        let sql = "SELECT DISTINCT id FROM touched JOIN deployments USING (number)
              WHERE runtime = ?1 AND deployed AND touched.credentials AND number > (
-                SELECT max(number) FROM deployments WHERE runtime = ?1 AND rev = ?2 AND deployed)",
-        )?;
-        let rows = query.query_map([runtime, rev], |row| row.get::<_, String>(0))?;
-        rows.map(|id| Ok(id?.into())).collect()
+                SELECT max(number) FROM deployments WHERE runtime = ?1 AND rev = ?2 AND deployed)";
+        let id = |row: &Row<'_>| row.get::<String>(0).map(SmolStr::from);
+        let ids = self.connection.query(sql, values![runtime, rev], id)?;
+        Ok(ids.into_iter().collect())
     }
 
     /// The elements that an entry has added whose credentials a deployment of the same runtime has touched.
@@ -126,38 +124,32 @@ impl Database {
         runtime: &str,
         rev: &str,
     ) -> Result<Vec<String>, Error> {
-        let mut query = self.connection.prepare(
-            "SELECT id FROM touched WHERE difference = 'added'
+        let sql = "SELECT id FROM touched WHERE difference = 'added'
                 AND number = (SELECT max(number) FROM deployments WHERE runtime = ?1 AND rev = ?2)
                 AND EXISTS (
                     SELECT 1 FROM touched AS sent JOIN deployments USING (number)
                     WHERE sent.id = touched.id AND sent.credentials AND runtime = ?1)
-             ORDER BY id",
-        )?;
-        let rows = query.query_map([runtime, rev], |row| row.get(0))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+             ORDER BY id";
+        self.connection
+            .query(sql, values![runtime, rev], |row| row.get(0))
     }
 
     /// The number of the oldest entry of a runtime after which the history lacks none.
     pub(in crate::store) fn unbroken_since(&self, runtime: &str) -> Result<i64, Error> {
-        let mut query = self.connection.prepare_cached(
-            "SELECT coalesce(max(number), 0) FROM (
+        let sql = "SELECT coalesce(max(number), 0) FROM (
                 SELECT number, forgotten, parent, lag(rev) OVER (ORDER BY number) AS before
-                FROM deployments WHERE runtime = ? AND deployed)
-             WHERE forgotten OR parent IS NOT before",
-        )?;
-        Ok(query.query_row([runtime], |row| row.get(0))?)
+                FROM deployments WHERE runtime = ? AND deployed) AS listed
+             WHERE forgotten OR parent IS DISTINCT FROM before";
+        self.connection.one(sql, values![runtime], |row| row.get(0))
     }
 
     /// The deployment before one; `None`: there is none, or the history has forgotten it.
     pub(in crate::store) fn parent(&self, number: i64) -> Result<Option<i64>, Error> {
-        let mut query = self.connection.prepare_cached(
-            "SELECT max(earlier.number) FROM deployments AS this JOIN deployments AS earlier
+        let sql = "SELECT max(earlier.number) FROM deployments AS this JOIN deployments AS earlier
                 ON earlier.rev = this.parent AND earlier.runtime = this.runtime
                     AND earlier.deployed AND earlier.number < this.number
-             WHERE this.number = ?",
-        )?;
-        Ok(query.query_row([number], |row| row.get(0))?)
+             WHERE this.number = ?";
+        self.connection.one(sql, values![number], |row| row.get(0))
     }
 
     /// The newest deployment, up to which the elements that they touch are to be found yet; `None`: they are listed.
@@ -168,26 +160,26 @@ impl Database {
     /// The flow sets up to a number, oldest first: the number of each, whether it was deployed, and whether it was the
     /// first one.
     pub(in crate::store) fn up_to(&self, number: i64) -> Result<Vec<(i64, bool, bool)>, Error> {
-        let mut query = self.connection.prepare(
-            "SELECT number, deployed, parent IS NULL FROM deployments WHERE number <= ? ORDER BY number",
-        )?;
-        let rows = query.query_map([number], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let sql = "SELECT number, deployed, parent IS NULL FROM deployments WHERE number <= ? ORDER BY number";
+        self.connection.query(sql, values![number], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
     }
 
     /// Adds the elements that earlier deployments touched, and says that they are listed.
     pub(in crate::store) fn list_touched(
-        &mut self,
+        &self,
         found: &[(i64, Vec<Touched>)],
     ) -> Result<(), Error> {
-        let transaction = self.connection.transaction()?;
+        let transaction = self.connection.begin()?;
         for (number, touched) in found {
             add(&transaction, *number, touched)?;
-            transaction
-                .prepare_cached("UPDATE deployments SET touched_bytes = ? WHERE number = ?")?
-                .execute([bytes(touched), *number])?;
+            transaction.execute(
+                "UPDATE deployments SET touched_bytes = ? WHERE number = ?",
+                values![bytes(touched), *number],
+            )?;
         }
-        transaction.execute("DELETE FROM fact WHERE name = ?", [UNLISTED])?;
-        commit(transaction)
+        transaction.execute("DELETE FROM fact WHERE name = ?", values![UNLISTED])?;
+        transaction.commit()
     }
 }

@@ -34,6 +34,7 @@ fn config(place: &TempDir) -> config::Storage {
         history_age: Duration::from_hours(24 * 365),
         history_bytes: 1 << 30,
         credential_secret: Some(Secret::new("secret".into())),
+        shared: None,
     }
 }
 

@@ -1,0 +1,226 @@
+//! A PostgreSQL server of a test's own, of Debian's package.
+
+use crate::ports;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// After this a test fails instead of waiting on.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The user and the database that every server has.
+const NAME: &str = "flowgate";
+
+/// A server; dropped, it ends at once.
+pub struct Postgres {
+    directory: TempDir,
+    port: u16,
+    server: Option<Child>,
+}
+
+impl Postgres {
+    /// A server with an empty database, which believes every local user.
+    pub fn start() -> Self {
+        Self::start_with(&["--auth=trust"], "")
+    }
+
+    /// The same, made with arguments of `initdb` and lines of its configuration.
+    pub fn start_with(arguments: &[&str], lines: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        // A path with more than 107 bytes names no socket, so there is none.
+        let settings = format!(
+            "fsync = off\nunix_socket_directories = ''\nlisten_addresses = '127.0.0.1'\n{lines}\n"
+        );
+        own(directory.path());
+        let data = directory.path().join("data");
+        let made = program("initdb")
+            .args([
+                "--no-sync",
+                "--locale=C",
+                "--encoding=UTF8",
+                "--username",
+                NAME,
+            ])
+            .args(arguments)
+            .arg("--pgdata")
+            .arg(&data)
+            .output()
+            .unwrap();
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
+        let file = data.join("postgresql.conf");
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text + &settings).unwrap();
+        let mut server = Self {
+            directory,
+            port: ports::free(),
+            server: None,
+        };
+        server.resume_service();
+        server.sql_in("postgres", &format!("CREATE DATABASE {NAME}"));
+        server
+    }
+
+    /// The URL of its database.
+    pub fn url(&self) -> String {
+        format!("postgres://{NAME}@127.0.0.1:{}/{NAME}", self.port)
+    }
+
+    /// Its port on the loopback address.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The directory of its files.
+    pub fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// Carries out a statement; answers what `psql` prints, a row each line.
+    pub fn sql(&self, statement: &str) -> String {
+        self.sql_in(NAME, statement)
+    }
+
+    fn sql_in(&self, database: &str, statement: &str) -> String {
+        let port = self.port.to_string();
+        let asked = program("psql")
+            .args([
+                "--no-psqlrc",
+                "--quiet",
+                "--tuples-only",
+                "--no-align",
+                "--set=ON_ERROR_STOP=1",
+            ])
+            .args([
+                "--host=127.0.0.1",
+                "--port",
+                &port,
+                "--username",
+                NAME,
+                "--dbname",
+                database,
+            ])
+            .args(["--command", statement])
+            .output()
+            .unwrap();
+        assert!(
+            asked.status.success(),
+            "{}",
+            String::from_utf8_lossy(&asked.stderr)
+        );
+        String::from_utf8(asked.stdout)
+            .unwrap()
+            .trim_end()
+            .to_owned()
+    }
+
+    /// Ends the server, and with it all its connections.
+    pub fn stop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            // "Fast": it waits for no client.
+            signal(&server, "INT");
+            server.wait().unwrap();
+        }
+    }
+
+    /// Starts it again.
+    pub fn resume_service(&mut self) {
+        let port = self.port.to_string();
+        let mut command = program("postgres");
+        command.arg("-D").arg(self.data()).args(["-p", &port]);
+        let log = fs::File::create(self.directory.path().join("log")).unwrap();
+        self.server = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+        let since = Instant::now();
+        let answers = || {
+            let mut asked = program("pg_isready");
+            asked.args(["--quiet", "--host=127.0.0.1", "--port", &port]);
+            asked.status().unwrap().success()
+        };
+        while !answers() {
+            let log = || fs::read_to_string(self.directory.path().join("log")).unwrap();
+            assert!(
+                since.elapsed() < PATIENCE,
+                "PostgreSQL does not start: {}",
+                log()
+            );
+            #[allow(
+                clippy::disallowed_methods,
+                reason = "tests wait on threads of their own"
+            )]
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Stops all its processes in the midst of what they do, or lets them go on.
+    pub fn freeze(&self, is_frozen: bool) {
+        let server = self.server.as_ref().unwrap();
+        let children = Command::new("pgrep")
+            .args(["-P", &server.id().to_string()])
+            .output();
+        let children = String::from_utf8(children.unwrap().stdout).unwrap();
+        let name = if is_frozen { "STOP" } else { "CONT" };
+        signal(server, name);
+        for child in children.lines() {
+            let _ = Command::new("kill").args(["-s", name, child]).status();
+        }
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            // "Immediate": it ends its processes, and writes nothing.
+            signal(&server, "QUIT");
+            let _ = server.wait();
+        }
+    }
+}
+
+fn signal(server: &Child, name: &str) {
+    let id = server.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-s", name, &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+/// One of PostgreSQL's programs, as a user that it accepts: never root.
+fn program(name: &str) -> Command {
+    let mut command = Command::new(newest().join(name));
+    if let Some(user) = stand_in() {
+        command.uid(user).gid(user);
+    }
+    command
+}
+
+/// Debian's newest version.
+fn newest() -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").unwrap();
+    let versions = versions.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let newest: u32 = versions.max().expect("PostgreSQL is not installed");
+    PathBuf::from(format!("/usr/lib/postgresql/{newest}/bin"))
+}
+
+/// The user in the place of root: any that is not root will do.
+fn stand_in() -> Option<u32> {
+    let is_root =
+        fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    is_root.then_some(65_534)
+}
+
+/// Gives the directory to that user.
+fn own(directory: &Path) {
+    if let Some(user) = stand_in() {
+        std::os::unix::fs::chown(directory, Some(user), Some(user)).unwrap();
+    }
+}

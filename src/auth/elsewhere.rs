@@ -1,0 +1,81 @@
+//! Sessions that another gateway has begun in the store that they share.
+//!
+//! What was ended here is remembered for a while: the row that another gateway made may have been read just before, and must
+//! not bring it back.
+
+use super::Auth;
+use super::session::{self, Key, REVOKED_JWT, Session};
+use crate::store;
+use crypto::sha256;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError};
+
+/// For how long a session that has ended here is remembered, in seconds: no row is under way for as long.
+const REMEMBERED: u64 = 60;
+
+impl Auth {
+    /// Whether a token that is not known here may be one that another gateway has just handed out.
+    pub fn may_be_elsewhere(&self, token: &str) -> bool {
+        self.0.store.grace().is_some() && session::has_form(token.as_bytes())
+    }
+
+    /// Whether that was so at the latest tick; it outlives the store.
+    pub fn was_cut_off(&self) -> Arc<AtomicBool> {
+        self.0.registry.was_cut_off()
+    }
+
+    /// Whether the store was not reached for so long that what is known of sessions does not count any more.
+    pub fn is_cut_off(&self, now: u64) -> bool {
+        self.0.registry.is_cut_off(now)
+    }
+
+    /// A session that another gateway has begun, or the revocation of a JWT.
+    pub(super) fn begin_elsewhere(&self, row: &store::SessionRow, now: u64) {
+        let sessions = self.0.registry.sessions();
+        if row.client == REVOKED_JWT {
+            self.0.jwt.revoked().insert(row.token, row.expires);
+            sessions.end_one(&row.token);
+            return;
+        }
+        if sessions.find(&row.token).is_some() {
+            return;
+        }
+        self.0.registry.restore(Session::new(row, now));
+        // A task that ends one remembers it first: it is found here, or is removed there after it was added.
+        if self.has_ended_here(&row.token) {
+            sessions.end_one(&row.token);
+        }
+    }
+
+    /// Looks for the session of a token that is not known here; another gateway may have just handed it out.
+    pub async fn find_elsewhere(&self, token: &str, now: u64) -> Result<(), store::Error> {
+        if self.may_be_elsewhere(token) {
+            let found = self.0.store.session(sha256(token.as_bytes())).await?;
+            if let Some(row) = found {
+                self.begin_elsewhere(&row, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers sessions that end here.
+    pub(super) fn remember_ended(&self, keys: &[Key]) {
+        if self.0.store.grace().is_some() {
+            let now = self.0.registry.last_tick();
+            let mut ended = self
+                .0
+                .ended_here
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            ended.retain(|_, at| *at + REMEMBERED > now);
+            ended.extend(keys.iter().map(|key| (*key, now)));
+        }
+    }
+
+    fn has_ended_here(&self, key: &Key) -> bool {
+        let ended = self.0.ended_here.lock();
+        ended
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains_key(key)
+    }
+}

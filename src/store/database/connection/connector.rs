@@ -1,0 +1,167 @@
+//! How PostgreSQL is reached: addresses, password, TLS, and the limits of a session there.
+
+use crate::config::SharedStore;
+use crate::store::Error;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+/// The time to reach one address, and to sign in there. Our choice: a server in the same building answers in milliseconds.
+const CONNECT: Duration = Duration::from_secs(3);
+
+/// The time for data that were sent to arrive. Our choice, as above.
+const ARRIVE: Duration = Duration::from_secs(5);
+
+/// The oldest version that has `idle_session_timeout`.
+const OLDEST: i32 = 140_000;
+
+/// What a session may take. A gateway that was stopped in the midst of something must not hold a lock for ever; one that
+/// is alive asks something every few seconds. Our choices.
+const LIMITS: &str = "
+    SET statement_timeout = '8s'; SET lock_timeout = '5s'; SET idle_session_timeout = '20s';
+    SET idle_in_transaction_session_timeout = '10s';
+";
+
+/// The error of a wait for a lock that has lasted for as long as the server allows.
+pub(in crate::store) const LOCK_IS_TAKEN: SqlState = SqlState::LOCK_NOT_AVAILABLE;
+
+/// A connection as `tokio-postgres` drives it.
+type Driver =
+    tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+
+/// Connects to the shared store.
+#[derive(Clone)]
+pub(in crate::store) struct Connector {
+    config: Config,
+    tls: MakeRustlsConnect,
+}
+
+impl Connector {
+    pub(in crate::store) fn new(shared: &SharedStore) -> Result<Self, Error> {
+        let mut config: Config = (*shared.server).clone();
+        config
+            .application_name("flowgate")
+            .connect_timeout(CONNECT)
+            .tcp_user_timeout(ARRIVE)
+            .keepalives_idle(ARRIVE);
+        Ok(Self {
+            config,
+            tls: MakeRustlsConnect::new(client_tls(shared.ca_file.as_deref())?),
+        })
+    }
+
+    /// A new connection, with the limits of a session; what it returns beside has to be driven by a task.
+    pub(in crate::store) async fn connect(&self) -> Result<Client, Error> {
+        let (client, driver) = self.open().await?;
+        tokio::spawn(async move {
+            // The next question finds that it has ended.
+            let _ = driver.await;
+        });
+        limit(&client).await?;
+        Ok(client)
+    }
+
+    /// A new connection that is not driven yet.
+    pub(in crate::store) async fn open(&self) -> Result<(Client, Driver), Error> {
+        let addresses = self.config.get_hosts().len().max(1);
+        let all = CONNECT.saturating_mul(u32::try_from(2 * addresses).unwrap_or(u32::MAX));
+        let connected = timeout(all, self.config.connect(self.tls.clone())).await;
+        let connected =
+            connected.map_err(|_| Error::Unreachable("it does not answer".to_owned()))?;
+        connected.map_err(|error| Error::Unreachable(text(&error)))
+    }
+}
+
+/// Sets the limits of a session, and refuses a server that is too old.
+pub(in crate::store) async fn limit(client: &Client) -> Result<(), Error> {
+    let asked = client.query_one("SELECT current_setting('server_version_num')::int4", &[]);
+    let version: i32 = asked.await.map_err(|error| failure(&error))?.get(0);
+    if version < OLDEST {
+        let version = version / 10_000;
+        let sentence = format!("PostgreSQL has version {version}, and flowgate needs 14 or newer");
+        return Err(Error::Database(sentence));
+    }
+    client
+        .batch_execute(LIMITS)
+        .await
+        .map_err(|error| failure(&error))
+}
+
+/// The error of a statement: the connection is lost, or PostgreSQL refuses it.
+pub(in crate::store) fn failure(error: &tokio_postgres::Error) -> Error {
+    if is_lost(error) {
+        Error::Unreachable(text(error))
+    } else {
+        Error::Database(text(error))
+    }
+}
+
+/// Whether the connection is of no use any more.
+pub(in crate::store) fn is_lost(error: &tokio_postgres::Error) -> bool {
+    const OF_SERVER: [&SqlState; 4] = [
+        &SqlState::ADMIN_SHUTDOWN,
+        &SqlState::CRASH_SHUTDOWN,
+        &SqlState::CANNOT_CONNECT_NOW,
+        // It has become, or always was, a standby.
+        &SqlState::READ_ONLY_SQL_TRANSACTION,
+    ];
+    match error.code() {
+        None => true,
+        Some(code) => {
+            OF_SERVER.contains(&code)
+                || ["08", "57P"]
+                    .iter()
+                    .any(|class| code.code().starts_with(class))
+        }
+    }
+}
+
+/// The error in one line, without the values of the statement.
+fn text(error: &tokio_postgres::Error) -> String {
+    use std::error::Error as _;
+    match error.as_db_error() {
+        Some(refusal) => format!("{} ({})", refusal.message(), refusal.code().code()),
+        None => error
+            .source()
+            .map_or_else(|| error.to_string(), |source| format!("{error}: {source}")),
+    }
+}
+
+/// TLS that trusts the authorities of a file, or those of the system. Verification is never off.
+fn client_tls(ca_file: Option<&Path>) -> Result<ClientConfig, Error> {
+    let mut roots = RootCertStore::empty();
+    match ca_file {
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        Some(file) => {
+            let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+            let read: Vec<_> = read.map_err(|error| no_authority(file, &error))?;
+            for certificate in read {
+                roots
+                    .add(certificate)
+                    .map_err(|error| no_authority(file, &error))?;
+            }
+        }
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| Error::Database(error.to_string()))?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn no_authority(file: &Path, reason: &dyn std::fmt::Display) -> Error {
+    Error::Invalid {
+        what: file.display().to_string(),
+        reason: format!("it has no certificates of authorities: {reason}"),
+    }
+}

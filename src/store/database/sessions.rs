@@ -1,0 +1,111 @@
+//! The table of sessions.
+
+use super::changes::Changed;
+use super::connection::{Row, values};
+use super::{Database, integer};
+use crate::store::{Error, SessionRow};
+use serde_json::Value as Json;
+
+/// The columns that [`session`] reads.
+pub(super) const COLUMNS: &str = r#"token, "user", client, scope, created, expires, password, agent, networks, rate_limit, creator"#;
+
+impl Database {
+    pub(in crate::store) fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM session ORDER BY created");
+        self.connection.query(&sql, &[], |row| session(row, 0))
+    }
+
+    pub(in crate::store) fn session(&self, token: &[u8; 32]) -> Result<Option<SessionRow>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM session WHERE token = ?");
+        self.connection
+            .first(&sql, values![token], |row| session(row, 0))
+    }
+
+    pub(in crate::store) fn save_session(&self, session: &SessionRow) -> Result<(), Error> {
+        let list = |list: &[String]| Json::from(list).to_string();
+        let networks = session.networks.as_deref().map(list);
+        let transaction = self.connection.begin()?;
+        transaction.execute(
+            &format!(
+                r#"INSERT INTO session ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                 ON CONFLICT (token) DO UPDATE SET "user" = excluded."user", client = excluded.client,
+                    scope = excluded.scope, created = excluded.created, expires = excluded.expires,
+                    password = excluded.password, agent = excluded.agent, networks = excluded.networks,
+                    rate_limit = excluded.rate_limit, creator = excluded.creator"#
+            ),
+            values![
+                &session.token,
+                &session.user,
+                &session.client,
+                &list(&session.scope),
+                integer(session.created),
+                integer(session.expires),
+                &session.password,
+                &session.agent,
+                &networks,
+                &session.rate_limit,
+                &session.creator,
+            ],
+        )?;
+        self.tell(&transaction, Changed::Session(&session.token))?;
+        transaction.commit()
+    }
+
+    /// Keeps when sessions were used last at this gateway.
+    pub(in crate::store) fn save_uses(&self, uses: &[([u8; 32], u64)]) -> Result<(), Error> {
+        if !self.connection.is_shared() {
+            return Ok(());
+        }
+        let transaction = self.connection.begin()?;
+        for (token, used) in uses {
+            transaction.execute(
+                "UPDATE session SET used = ?2 WHERE token = ?1 AND used < ?2",
+                values![token, integer(*used)],
+            )?;
+        }
+        transaction.commit()
+    }
+
+    pub(in crate::store) fn bind_sessions(
+        &self,
+        sessions: &[([u8; 32], [u8; 32])],
+    ) -> Result<(), Error> {
+        let transaction = self.connection.begin()?;
+        for (token, password) in sessions {
+            transaction.execute(
+                "UPDATE session SET password = ? WHERE token = ?",
+                values![password, token],
+            )?;
+        }
+        transaction.commit()
+    }
+
+    pub(in crate::store) fn remove_sessions(&self, tokens: &[[u8; 32]]) -> Result<(), Error> {
+        let transaction = self.connection.begin()?;
+        for token in tokens {
+            let sql = "DELETE FROM session WHERE token = ?";
+            if transaction.execute(sql, values![token])? > 0 {
+                self.tell(&transaction, Changed::SessionEnded(token))?;
+            }
+        }
+        transaction.commit()
+    }
+}
+
+/// A session, whose columns begin at `first`.
+pub(super) fn session(row: &Row<'_>, first: usize) -> Result<SessionRow, Error> {
+    let networks: Option<String> = row.get(first + 8)?;
+    Ok(SessionRow {
+        token: row.hash(first)?,
+        user: row.get(first + 1)?,
+        client: row.get(first + 2)?,
+        scope: row.list(first + 3)?,
+        created: row.unsigned(first + 4)?,
+        expires: row.unsigned(first + 5)?,
+        password: row.hash_if_any(first + 6)?,
+        agent: row.get(first + 7)?,
+        networks: networks.map(|_| row.list(first + 8)).transpose()?,
+        rate_limit: row.get(first + 9)?,
+        creator: row.get(first + 10)?,
+    })
+}

@@ -1,0 +1,64 @@
+//! The store that several gateways share: what others change, and whose turn a deployment is.
+//!
+//! Sessions and the throttle are in the memory of each gateway. Each follows the log of changes in the database, and
+//! compares everything now and then; see docs/cluster.md.
+
+mod follower;
+mod turn;
+
+pub use follower::{Follower, SharedChange};
+pub use turn::Turn;
+
+use super::database::{Connector, Database};
+use super::{Error, Store};
+use crate::config;
+use std::time::Duration;
+
+/// What every clone of a store on a shared database has.
+#[derive(Clone)]
+pub(super) struct Shared {
+    connector: Connector,
+    gateway: [u8; 16],
+    /// The newest change when the store was opened.
+    since: i64,
+    grace: Duration,
+}
+
+impl Shared {
+    /// That of an open database; `None`: it is a file.
+    pub(super) fn of(database: &Database, config: &config::Storage) -> Result<Option<Self>, Error> {
+        let Some(shared) = &config.shared else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            connector: Connector::new(shared)?,
+            gateway: database.gateway(),
+            since: database.newest_change()?,
+            grace: shared.grace,
+        }))
+    }
+}
+
+impl Store {
+    /// For how long what is known of sessions counts while the database cannot be reached; `None`: no other gateway
+    /// changes it.
+    pub fn grace(&self) -> Option<Duration> {
+        self.shared.as_ref().map(|shared| shared.grace)
+    }
+
+    /// Follows what other gateways change; `None`: there are none.
+    pub fn follow(&self) -> Option<Follower> {
+        self.shared
+            .as_ref()
+            .map(|shared| Follower::new(shared.connector.clone(), shared.gateway, shared.since))
+    }
+
+    /// Waits until no other gateway deploys to a runtime, and keeps others from it until what it returns is dropped;
+    /// `None`: there are no others. Not bounded in time: the caller is.
+    pub async fn turn(&self, runtime: &str) -> Result<Option<Turn>, Error> {
+        match &self.shared {
+            None => Ok(None),
+            Some(shared) => Turn::take(&shared.connector, runtime).await.map(Some),
+        }
+    }
+}
