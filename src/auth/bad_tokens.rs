@@ -30,6 +30,15 @@ impl BadTokens {
         }
     }
 
+    /// The limit of tokens that are looked up in a shared store: ten times that of bad ones. Beyond it a new token of another
+    /// gateway is refused until its session has arrived by itself, in milliseconds; so the limit may be low, and only has to let
+    /// through what honest clients of one address begin.
+    pub(super) fn looked_up(limits: &config::Throttle) -> Self {
+        let mut looked_up = Self::new(limits);
+        looked_up.limit = looked_up.limit.saturating_mul(10);
+        looked_up
+    }
+
     /// Replaces the limits; the tokens of the current windows stay counted.
     pub(super) fn limit(&mut self, limits: &config::Throttle) {
         self.limit = limits.bad_tokens_per_address;

@@ -7,6 +7,7 @@ use super::Auth;
 use super::session::{self, Key, REVOKED_JWT, Session};
 use crate::store;
 use crypto::sha256;
+use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError};
 
@@ -47,9 +48,15 @@ impl Auth {
         }
     }
 
-    /// Looks for the session of a token that is not known here; another gateway may have just handed it out.
-    pub async fn find_elsewhere(&self, token: &str, now: u64) -> Result<(), store::Error> {
-        if self.may_be_elsewhere(token) {
+    /// Looks for the session of a token that is not known here; another gateway may have just handed it out. The look-ups of an address
+    /// are limited: each is a question to the database.
+    pub async fn find_elsewhere(
+        &self,
+        token: &str,
+        address: IpAddr,
+        now: u64,
+    ) -> Result<(), store::Error> {
+        if self.may_be_elsewhere(token) && self.looked_up().count(address, now).is_none() {
             let found = self.0.store.session(sha256(token.as_bytes())).await?;
             if let Some(row) = found {
                 self.begin_elsewhere(&row, now);

@@ -136,6 +136,8 @@ struct Parts {
     throttle: Mutex<Throttle>,
     known_prefixes: KnownPrefixes,
     bad_tokens: Mutex<BadTokens>,
+    /// Unknown tokens that were looked up in the shared store.
+    looked_up: Mutex<BadTokens>,
     /// Failures that made the throttle refuse what came next.
     lockouts: AtomicU64,
     /// Times that a user began to count as being guessed from many addresses.
@@ -203,6 +205,7 @@ impl Auth {
             known_prefixes: throttle.known_prefixes(),
             throttle: Mutex::new(throttle),
             bad_tokens: Mutex::new(BadTokens::new(&config.throttle)),
+            looked_up: Mutex::new(BadTokens::looked_up(&config.throttle)),
             lockouts: AtomicU64::new(0),
             guessing: AtomicU64::new(0),
             decided: Notify::new(),
@@ -246,6 +249,7 @@ impl Auth {
         let ended = self.0.registry.reload(users);
         self.throttle().limit(config.throttle.clone());
         self.bad_tokens().limit(&config.throttle);
+        *self.looked_up() = BadTokens::looked_up(&config.throttle);
         self.0.decided.notify_waiters();
         self.forget(ended).await
     }
@@ -374,6 +378,7 @@ impl Auth {
         self.owed().extend(self.sweep_jwt(now));
         self.throttle().sweep(now);
         self.bad_tokens().sweep(now);
+        self.looked_up().sweep(now);
         self.forget(None).await?;
         Ok(count)
     }
@@ -427,6 +432,11 @@ impl Auth {
     fn bad_tokens(&self) -> MutexGuard<'_, BadTokens> {
         let bad_tokens = self.0.bad_tokens.lock();
         bad_tokens.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn looked_up(&self) -> MutexGuard<'_, BadTokens> {
+        let looked_up = self.0.looked_up.lock();
+        looked_up.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn throttle(&self) -> MutexGuard<'_, Throttle> {

@@ -156,7 +156,7 @@ impl Deployments {
             return Ok(None);
         };
         self.notice_outside_edit((known, &found), by.actor, by.now)
-            .await;
+            .await?;
         self.compare(purpose.rev(), &found.rev)?;
         Ok(found.active)
     }

@@ -1,10 +1,10 @@
 //! Keeps the history of an upstream: each change that it has accepted, and the changes that others have made there.
 //!
-//! A failure of the history fails no deployment: it is logged, and the change is found as an outside edit with the next
-//! one.
+//! A failure of the history fails no deployment that was sent: it is logged, and the change is found as an outside edit with the
+//! next one. That one fails if gateways share the history and cannot keep the edit: it would be lost from what all of them see.
 
 use super::four_eyes::SentCredentials;
-use super::{Active, Authorized, Deployments, entry};
+use super::{Active, Authorized, Deployments, Error, entry};
 use crate::audit::{Actor, Event};
 use crate::store::{self, FALLBACK, OUTSIDE_EDIT, Revision, UpstreamRecord};
 use crate::upstream::{self, Upstream};
@@ -55,17 +55,18 @@ impl ChangedFlows {
 }
 
 impl Deployments {
-    /// Records that others have deployed there since the last change of ours, after which it had `known`.
+    /// Records that others have deployed there since the last change of ours, after which it had `known`. An error: the history that
+    /// gateways share cannot be read or written.
     pub(super) async fn notice_outside_edit(
         &self,
         (known, found): (&mut Option<String>, &Found),
         actor: &Actor,
         now: u64,
-    ) {
+    ) -> Result<(), Error> {
         let Some(upstream) = self.runtime.upstream() else {
-            return;
+            return Ok(());
         };
-        let newest = self.newest_kept(upstream).await;
+        let newest = self.newest_kept(upstream).await?;
         let before = known.replace(found.rev.clone()).or_else(|| newest.clone());
         // Another gateway may have deployed it, which keeps the same history.
         let is_kept = newest.as_ref() == Some(&found.rev);
@@ -80,10 +81,10 @@ impl Deployments {
             self.audit.record(Event::OutsideEdit, actor, now, facts);
         }
         let Some(active) = &found.active else {
-            return;
+            return Ok(());
         };
         if is_kept || !self.store.keeps_upstreams() {
-            return;
+            return Ok(());
         }
         let edit = UpstreamRecord {
             revision: Revision {
@@ -94,16 +95,30 @@ impl Deployments {
             flows: Arc::clone(&active.flows),
             sent: HashSet::new(),
         };
-        report(upstream, self.store.keep_upstream(edit).await);
+        self.needed(upstream, self.store.keep_upstream(edit).await)?;
+        Ok(())
     }
 
     /// The revision that the history has last; `None`: none, or it cannot be read.
-    async fn newest_kept(&self, upstream: &Upstream) -> Option<String> {
+    async fn newest_kept(&self, upstream: &Upstream) -> Result<Option<String>, Error> {
         if !self.store.keeps_upstreams() {
-            return None;
+            return Ok(None);
         }
         let newest = self.store.newest(upstream.name()).await;
-        report(upstream, newest).flatten().map(|newest| newest.rev)
+        let newest = self.needed(upstream, newest)?.flatten();
+        Ok(newest.map(|newest| newest.rev))
+    }
+
+    /// What a deployment cannot do without where gateways share the history; elsewhere a failure is logged.
+    fn needed<T>(
+        &self,
+        upstream: &Upstream,
+        result: Result<T, store::Error>,
+    ) -> Result<Option<T>, Error> {
+        if self.store.grace().is_some() {
+            return result.map(Some).map_err(Error::Store);
+        }
+        Ok(report(upstream, result))
     }
 
     /// Adds a change that the upstream has accepted, and returns the revision that it has now. Its response and the change

@@ -15,13 +15,14 @@ pub(super) async fn look_up(ctx: &mut RequestContext<'_>) -> Result<(), Error> {
     let Some(auth) = &ctx.gateway.auth else {
         return Ok(());
     };
+    let address = ctx.peer.address.ip();
     let Some(token) = identify::token(&ctx.head.headers)? else {
         if let Some(cookie) = page_session::cookie(&ctx.head.headers) {
-            auth.find_elsewhere(cookie, ctx.now).await?;
+            auth.find_elsewhere(cookie, address, ctx.now).await?;
         }
         return Ok(());
     };
-    auth.find_elsewhere(token, ctx.now).await?;
+    auth.find_elsewhere(token, address, ctx.now).await?;
     let client = JwtClient {
         actor: ctx.actor(),
         agent: user_agent(&ctx.head.headers),

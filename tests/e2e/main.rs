@@ -74,6 +74,7 @@ mod client_certificate_channels;
 mod client_certificates;
 mod cluster;
 mod cluster_faults;
+mod cluster_store;
 mod comms;
 mod comms_invalid_frames;
 mod comms_upstream;

@@ -2,6 +2,7 @@
 
 use crate::ports;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -19,6 +20,8 @@ const NAME: &str = "flowgate";
 pub struct Postgres {
     directory: TempDir,
     port: u16,
+    /// What its user signs in with; `None`: it believes every local user.
+    password: Option<String>,
     server: Option<Child>,
 }
 
@@ -28,9 +31,41 @@ impl Postgres {
         Self::start_with(&["--auth=trust"], "")
     }
 
+    /// A server which asks for a password, on connections with TLS or without.
+    pub fn start_with_tls((certificate, key): (&Path, &Path), password: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        own(directory.path());
+        let copy = |from: &Path, name: &str| {
+            let to = directory.path().join(name);
+            fs::copy(from, &to).unwrap();
+            fs::set_permissions(&to, fs::Permissions::from_mode(0o600)).unwrap();
+            own(&to);
+            to.display().to_string()
+        };
+        let (certificate, key) = (copy(certificate, "tls.crt"), copy(key, "tls.key"));
+        let file = directory.path().join("password");
+        fs::write(&file, password).unwrap();
+        own(&file);
+        let file = format!("--pwfile={}", file.display());
+        let lines = format!("ssl = on\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n");
+        Self::start_in(
+            directory,
+            (&["--auth=scram-sha-256", &file], &lines),
+            Some(password.to_owned()),
+        )
+    }
+
     /// The same, made with arguments of `initdb` and lines of its configuration.
     pub fn start_with(arguments: &[&str], lines: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
+        Self::start_in(directory, (arguments, lines), None)
+    }
+
+    fn start_in(
+        directory: TempDir,
+        (arguments, lines): (&[&str], &str),
+        password: Option<String>,
+    ) -> Self {
         // A path with more than 107 bytes names no socket, so there is none.
         let settings = format!(
             "fsync = off\nunix_socket_directories = ''\nlisten_addresses = '127.0.0.1'\n{lines}\n"
@@ -61,6 +96,7 @@ impl Postgres {
         let mut server = Self {
             directory,
             port: ports::free(),
+            password,
             server: None,
         };
         server.resume_service();
@@ -91,6 +127,7 @@ impl Postgres {
     fn sql_in(&self, database: &str, statement: &str) -> String {
         let port = self.port.to_string();
         let asked = program("psql")
+            .env("PGPASSWORD", self.password.as_deref().unwrap_or_default())
             .args([
                 "--no-psqlrc",
                 "--quiet",
@@ -119,6 +156,34 @@ impl Postgres {
             .unwrap()
             .trim_end()
             .to_owned()
+    }
+
+    /// `pg_dump` of its database into a file.
+    pub fn dump(&self, file: &Path) {
+        let url = format!("--dbname={}", self.url());
+        let dump = program("pg_dump").args(["--format=custom", &url]).output();
+        let dump = dump.unwrap();
+        assert!(
+            dump.status.success(),
+            "{}",
+            String::from_utf8_lossy(&dump.stderr)
+        );
+        fs::write(file, dump.stdout).unwrap();
+    }
+
+    /// `pg_restore` of such a file, in the place of what is there.
+    pub fn restore(&self, file: &Path) {
+        let url = format!("--dbname={}", self.url());
+        let restored = program("pg_restore")
+            .args(["--clean", "--if-exists", &url])
+            .stdin(fs::File::open(file).unwrap())
+            .output()
+            .unwrap();
+        assert!(
+            restored.status.success(),
+            "{}",
+            String::from_utf8_lossy(&restored.stderr)
+        );
     }
 
     /// Ends the server, and with it all its connections.

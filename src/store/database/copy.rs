@@ -2,8 +2,8 @@
 //!
 //! The engine's history is not copied: it belongs to the flow files beside it.
 
-use super::Database;
-use super::connection::{Connection, Row, Value};
+use super::connection::{Connection, Row, Value, values};
+use super::{Database, SAVE_FACT};
 use crate::store::{Error, FREEZE, GENERATED_ADMIN};
 
 /// What a column holds.
@@ -192,12 +192,12 @@ impl Database {
                 table.number_on(&transaction)?;
             }
         }
-        transaction.commit()?;
         for fact in [GENERATED_ADMIN, FREEZE] {
             if let Some(value) = self.fact(fact)? {
-                to.save_fact(fact, &value)?;
+                transaction.execute(SAVE_FACT, values![fact, &*value])?;
             }
         }
+        transaction.commit()?;
         Ok(copied)
     }
 }

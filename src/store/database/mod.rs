@@ -44,6 +44,9 @@ use std::time::Duration;
 /// How often a connection shows that its gateway is alive: PostgreSQL ends it after 20 s without. Our choice.
 pub(super) const SHOW_LIFE: Duration = Duration::from_secs(5);
 
+/// Keeps a single thing under a name, in the place of what was there.
+const SAVE_FACT: &str = "INSERT INTO fact (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+
 /// The database's file.
 pub(super) const DATABASE: &str = "flowgate.db";
 
@@ -99,17 +102,13 @@ impl Database {
     }
 
     pub(super) fn save_fact(&self, name: &str, value: &str) -> Result<(), Error> {
-        let sql = "INSERT INTO fact (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-        self.change(sql, values![name, value]).map(drop)
+        self.change(SAVE_FACT, values![name, value]).map(drop)
     }
 
     /// The same, and other gateways take it over.
     pub(super) fn tell_fact(&self, name: &str, value: &str) -> Result<(), Error> {
         let transaction = self.connection.begin()?;
-        transaction.execute(
-            "INSERT INTO fact (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            values![name, value],
-        )?;
+        transaction.execute(SAVE_FACT, values![name, value])?;
         self.tell(&transaction, Changed::Fact(name))?;
         transaction.commit()
     }
