@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The features that `flowgate --version` names.
-const FEATURES: [&str; 2] = ["engine", "console"];
+const FEATURES: [&str; 3] = ["engine", "console", "postgres"];
 
 /// Hexadecimal digits of a commit. As GitHub shows them, and five more, so that they stay unambiguous for long.
 const DIGITS: usize = 12;
@@ -38,9 +38,14 @@ fn version() -> String {
     format!("{version} ({})", details.join(", "))
 }
 
-/// The commit of an optimised build in a repository of its own, with `-dirty` after it if files differ from it; a package
-/// archive has none. An unoptimised build has none either, so that a commit does not compile everything again.
+/// `FLOWGATE_COMMIT`, for builds without a repository or without git. Otherwise the commit of an optimised build in a repository
+/// of its own, with `-dirty` after it if files differ from it; a package archive has none. An unoptimised build has none either,
+/// so that a commit does not compile everything again.
 fn commit() -> Option<String> {
+    println!("cargo::rerun-if-env-changed=FLOWGATE_COMMIT");
+    if let Some(given) = env::var("FLOWGATE_COMMIT").ok().filter(|it| !it.is_empty()) {
+        return Some(given.chars().take(DIGITS).collect());
+    }
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
     if env::var("PROFILE").ok()? != "release" || !root.join(".git").exists() {
         return None;

@@ -111,7 +111,21 @@ fn wrong_usage_ends_with_2_and_help_with_0() {
         assert!(text(&help.stdout).contains("Example"), "{arguments:?}");
     }
     let version = flowgate(directory.path(), &["--version"]);
-    let expected = format!("flowgate {} (engine, console)\n", env!("CARGO_PKG_VERSION"));
+    let features = [
+        ("engine", cfg!(feature = "engine")),
+        ("console", cfg!(feature = "console")),
+        ("postgres", cfg!(feature = "postgres")),
+    ];
+    let built: Vec<&str> = features
+        .iter()
+        .filter(|(_, is_on)| *is_on)
+        .map(|(name, _)| *name)
+        .collect();
+    let expected = format!(
+        "flowgate {} ({})\n",
+        env!("CARGO_PKG_VERSION"),
+        built.join(", ")
+    );
     assert_eq!(
         text(&version.stdout),
         expected,
@@ -367,13 +381,15 @@ fn check_flows_merges_what_a_user_of_some_flows_does_not_see() {
 }
 
 /// What the build script makes of a package in this directory, with optimisation.
-fn built_version(script: &Path, package: &Path) -> String {
+fn built_version(script: &Path, package: &Path, commit: &str) -> String {
     let run = Command::new(script)
+        .env("FLOWGATE_COMMIT", commit)
         .env("CARGO_MANIFEST_DIR", package)
         .env("CARGO_PKG_VERSION", "1.2.3")
         .env("PROFILE", "release")
         .env("CARGO_FEATURE_ENGINE", "1")
         .env_remove("CARGO_FEATURE_CONSOLE")
+        .env_remove("CARGO_FEATURE_POSTGRES")
         .output()
         .unwrap();
     assert!(run.status.success(), "{}", text(&run.stderr));
@@ -416,11 +432,14 @@ fn an_optimised_build_names_the_commit_of_its_own_repository_only() {
     git(&["tag", "v1"]);
     let commit = git(&["rev-parse", "--short=12", "HEAD"]);
     assert_eq!(
-        built_version(&script, &repository),
+        built_version(&script, &repository, ""),
         format!("1.2.3 ({commit}, engine)")
     );
     std::fs::write(repository.join("a"), "2").unwrap();
-    let changed = built_version(&script, &repository);
+    let changed = built_version(&script, &repository, "");
     assert_eq!(changed, format!("1.2.3 ({commit}-dirty, engine)"));
-    assert_eq!(built_version(&script, &archive), "1.2.3 (engine)");
+    assert_eq!(built_version(&script, &archive, ""), "1.2.3 (engine)");
+    // A package is built of an archive, without git.
+    let named = built_version(&script, &archive, "0123456789abcdef");
+    assert_eq!(named, "1.2.3 (0123456789ab, engine)");
 }
