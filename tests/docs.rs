@@ -18,6 +18,8 @@ mod citations;
 mod commands;
 #[path = "docs/configuration.rs"]
 mod configuration;
+#[path = "docs/containers.rs"]
+mod containers;
 #[path = "docs/errors.rs"]
 mod errors;
 #[path = "docs/language.rs"]
