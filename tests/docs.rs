@@ -29,6 +29,8 @@ mod language;
 mod lists;
 #[path = "docs/release.rs"]
 mod release;
+#[path = "docs/rpm_package.rs"]
+mod rpm_package;
 
 use flowgate::config::{Config, DEFAULT, EngineListen, Error, Problem};
 use std::collections::BTreeSet;
