@@ -6,6 +6,7 @@
 //! The steps: text → `raw` (serde: every key, as written) → `tables` (one conversion per table, with the help of
 //! `setting` for single values and `route` for `[[route]]`) → [`Config`]. Mistakes become an [`Error`].
 
+mod acme;
 mod admin_route;
 mod approval;
 mod audit;
@@ -50,6 +51,7 @@ mod users;
 mod warnings;
 mod written;
 
+pub use acme::{Acme, ExternalAccount};
 pub use approval::Approval;
 pub use audit_sink::{AuditSink, SinkKind};
 pub use claims::{Claim, ClaimGrant};
@@ -228,6 +230,8 @@ pub struct Tls {
     pub directory: PathBuf,
     /// Certificates given by the operator, chosen by SNI; empty: the self-signed one.
     pub certificates: Vec<Certificate>,
+    /// The certificate ordered by ACME; `None`: none is.
+    pub acme: Option<Acme>,
     /// Whether TLS 1.2 is offered beside 1.3.
     pub tls12: bool,
     /// The client certificates accepted; `None`: none are requested.

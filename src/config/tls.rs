@@ -4,7 +4,7 @@
 
 use super::error::SpannedError;
 use super::setting::{Source, flag};
-use super::{Certificate, ClientCertificates, Tls, raw};
+use super::{Acme, Certificate, ClientCertificates, Tls, acme, raw};
 use smol_str::SmolStr;
 use std::fmt;
 use toml::Spanned;
@@ -66,11 +66,13 @@ impl fmt::Display for CertificateName {
 
 /// The whole table.
 pub(super) fn tls(raw: raw::Tls, source: &Source<'_>) -> Result<Tls, SpannedError> {
+    let acme = ordered(raw.acme, !raw.certificate.is_empty(), source)?;
     let certificates = raw.certificate.into_iter();
     let certificates = certificates.map(|table| certificate(table, source));
     Ok(Tls {
         directory: source.directory(raw.directory, "certs")?,
         certificates: certificates.collect::<Result<_, _>>()?,
+        acme,
         tls12: flag(raw.tls12, true)?,
         clients: clients(
             raw.client_ca,
@@ -79,6 +81,24 @@ pub(super) fn tls(raw: raw::Tls, source: &Source<'_>) -> Result<Tls, SpannedErro
             source,
         )?,
     })
+}
+
+fn ordered(
+    table: Option<Spanned<raw::Acme>>,
+    has_certificates: bool,
+    source: &Source<'_>,
+) -> Result<Option<Acme>, SpannedError> {
+    let Some(table) = table else {
+        return Ok(None);
+    };
+    let span = table.span();
+    if has_certificates {
+        return Err(SpannedError::rule(
+            span,
+            "[tls.acme] and [[tls.certificate]] exclude each other: keep the certificate that is ordered, or those in files",
+        ));
+    }
+    acme::acme(table.into_inner(), span, source).map(Some)
 }
 
 fn certificate(

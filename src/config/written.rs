@@ -198,6 +198,8 @@ const PUBLIC: &[&str] = &[
     "server.trusted_proxy_headers", "server.proxy_protocol", "server.hosts",
     "tls.directory", "tls.tls12", "tls.client_ca", "tls.client_crl", "tls.client_certificates",
     "tls.certificate.cert", "tls.certificate.key",
+    "tls.acme.domains", "tls.acme.contact", "tls.acme.directory", "tls.acme.ca_file", "tls.acme.accept_terms",
+    "tls.acme.eab_key_id", "tls.acme.eab_hmac_key_file",
     "timeouts.handshake", "timeouts.header", "timeouts.body_idle", "timeouts.keep_alive", "timeouts.endpoint",
     "timeouts.sign_in_body", "timeouts.body_grace",
     "limits.connections", "limits.connections_per_address", "limits.header_bytes", "limits.headers", "limits.body",

@@ -200,6 +200,11 @@ impl Metrics {
         self.connections.not_after.set(unix as f64);
     }
 
+    /// An order for a certificate has ended.
+    pub fn acme_order(&self, issued: bool) {
+        self.connections.acme_orders[usize::from(issued)].increment(1);
+    }
+
     /// A sign-in has ended.
     pub fn login(&self, result: Login) {
         self.access.logins[result as usize].increment(1);

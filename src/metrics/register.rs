@@ -116,6 +116,8 @@ pub(super) struct Connections {
     pub(super) handshakes: [[[Counter; Handshake::DONE]; ALPNS.len()]; TLS_VERSIONS.len()],
     pub(super) failed: [Counter; Handshake::NAMES.len() - Handshake::DONE],
     pub(super) not_after: Gauge,
+    /// Failed, issued.
+    pub(super) acme_orders: [Counter; 2],
     /// Of the workers; of the control thread.
     pub(super) tasks: [Gauge; 2],
 }
@@ -162,6 +164,10 @@ impl Connections {
                 gauge(r, "flowgate_tasks", help, &[("runtime", runtime)])
             }),
             not_after: gauge(r, "flowgate_tls_certificate_not_after_seconds", expiry, &[]),
+            acme_orders: ["failed", "issued"].map(|result| {
+                let help = "Orders for a certificate by ACME.";
+                counter(r, "flowgate_acme_orders_total", help, &[("result", result)])
+            }),
         }
     }
 }

@@ -192,7 +192,7 @@ fn is_over(cert: &Path, now: Duration) -> bool {
     })
 }
 
-fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
+pub(super) fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
     let Ok(Some(alternative)) = certificate.subject_alternative_name() else {
         return Vec::new();
     };
@@ -222,7 +222,7 @@ fn read_file(file: &Path) -> Result<Vec<u8>, Error> {
 }
 
 /// Replaces the file, so that a reader sees the old or the new one and an old one's permissions do not stay.
-fn write(directory: &Path, file: &Path, text: &str, mode: u32) -> Result<(), Error> {
+pub(super) fn write(directory: &Path, file: &Path, text: &str, mode: u32) -> Result<(), Error> {
     let fresh = file.with_extension("new");
     let result = fs::create_dir_all(directory).and_then(|()| {
         let _ = fs::remove_file(&fresh);

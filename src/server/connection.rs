@@ -10,6 +10,7 @@ use super::conn_context::{ConnContext, refused};
 use super::conn_io::{ConnIo, Counted, Stream};
 use super::h2_unsent::{Found, Unfinished};
 use super::proxy_protocol;
+use super::tls::Acceptor;
 use super::tracked_body::answer;
 use crate::http::{self, FramingError, Peer};
 use crate::metrics::{Handshake, Refused};
@@ -28,7 +29,6 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, sleep, timeout};
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 /// A quiet HTTP/1.1 connection is parked after this time. Our choice: a new start in hyper costs about 2 µs, which
@@ -51,7 +51,7 @@ pub(super) struct Accepted {
     pub(super) tcp: TcpStream,
     pub(super) peer: Peer,
     /// `None`: plain HTTP.
-    pub(super) tls: Option<TlsAcceptor>,
+    pub(super) tls: Option<Acceptor>,
     pub(super) counted: Counted,
 }
 
@@ -177,7 +177,7 @@ enum Negotiated {
     Plain(TcpStream),
 }
 
-async fn shake_hands(tls: TlsAcceptor, tcp: TcpStream) -> io::Result<Negotiated> {
+async fn shake_hands(tls: Acceptor, tcp: TcpStream) -> io::Result<Negotiated> {
     let mut first = [0];
     // No record of TLS begins with a letter (RFC 8446 §5.1), every method of HTTP with a capital one.
     if tcp.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
@@ -188,7 +188,7 @@ async fn shake_hands(tls: TlsAcceptor, tcp: TcpStream) -> io::Result<Negotiated>
         .map(|tls| Negotiated::Tls(Box::new(tls)))
 }
 
-async fn handshake(context: &ConnContext, tls: TlsAcceptor, tcp: TcpStream) -> Option<Negotiated> {
+async fn handshake(context: &ConnContext, tls: Acceptor, tcp: TcpStream) -> Option<Negotiated> {
     let count = |result| context.metrics.handshake(result, false, None);
     match timeout(context.timeouts.handshake, shake_hands(tls, tcp)).await {
         Err(_) => count(Handshake::Timeout),

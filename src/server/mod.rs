@@ -5,6 +5,7 @@
 //! request to `http`. [`activity`] decides its time-outs, [`http1_framing`] refuses requests that have two readings,
 //! [`h2_flood`] ends floods of frames. [`operations`] serves monitoring.
 
+mod acme;
 mod activity;
 mod certificate;
 mod client;
@@ -203,6 +204,10 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     for (worker, listeners) in workers.iter().zip(sockets.workers) {
         let started = worker.start(listeners, alive.clone());
         started.map_err(Error::Threads)?;
+    }
+    if let Some(tls) = &tls {
+        let renewal = acme::keep_certificate(Arc::clone(tls), Arc::downgrade(&gateway));
+        control.runtime.spawn(renewal);
     }
     let reload = Arc::new(Reload::new(Arc::clone(&gateway), tls));
     let socket = open_control_socket(&reload);

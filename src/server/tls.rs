@@ -1,19 +1,26 @@
 //! TLS for all workers: versions, protocols, tickets, and which certificate a client is shown.
 
+use super::acme;
 use super::certificate::{self, Certificate};
 use super::client_certificate;
 use crate::config;
-use arc_swap::ArcSwap;
+use crate::upstream::OpenError;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::{ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SignatureScheme};
 use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio_rustls::TlsAcceptor;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio_rustls::server::TlsStream;
+use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
 /// TLS cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +31,9 @@ pub enum Error {
     /// The library refuses.
     #[error("TLS cannot be set up: {0}")]
     Library(#[from] rustls::Error),
+    /// The authority of `[tls.acme]` could not be asked.
+    #[error("[tls.acme]: {0}")]
+    Acme(#[from] OpenError),
 }
 
 /// One configuration for all workers: with one each, a ticket would be good at one worker in N. A reload makes a new
@@ -32,6 +42,12 @@ pub(super) struct Tls {
     current: ArcSwap<ServerConfig>,
     provider: Arc<CryptoProvider>,
     ticketer: Arc<dyn ProducesTickets>,
+    /// The TLS of ACME's validations, while there are any.
+    challenges: ArcSwapOption<ServerConfig>,
+    /// The settings in use; locked while certificates are replaced.
+    config: Mutex<config::Tls>,
+    /// Notified of each reload.
+    pub(super) reloaded: Notify,
 }
 
 /// The certificates found by a start or reload.
@@ -55,6 +71,7 @@ pub(super) fn check(config: &config::Tls) -> Result<(), Error> {
         certificate::read(&given.cert, &given.key, &provider)?;
     }
     client_certificate::verifier(config.clients.as_ref(), &provider)?;
+    config.acme.as_ref().map(acme::check).transpose()?;
     Ok(())
 }
 
@@ -68,20 +85,78 @@ impl Tls {
             current: ArcSwap::from_pointee(server),
             provider,
             ticketer,
+            challenges: ArcSwapOption::empty(),
+            config: Mutex::new(config.clone()),
+            reloaded: Notify::new(),
         };
         Ok((tls, found))
     }
 
-    /// Reads the certificates again; if one cannot be used, all stays as it was.
+    /// Reads the certificates of a config; if one cannot be used, all stays as it was.
     pub(super) fn reload(&self, config: &config::Tls, now: Duration) -> Result<Found, Error> {
+        let mut used = self.lock();
         let (server, found) = server(config, &self.provider, &self.ticketer, now)?;
+        self.current.store(Arc::new(server));
+        used.clone_from(config);
+        self.reloaded.notify_one();
+        Ok(found)
+    }
+
+    /// Reads the certificates again; if one cannot be used, all stays as it was.
+    pub(super) fn refresh(&self, now: Duration) -> Result<Found, Error> {
+        let used = self.lock();
+        let (server, found) = server(&used, &self.provider, &self.ticketer, now)?;
         self.current.store(Arc::new(server));
         Ok(found)
     }
 
+    /// The settings in use.
+    pub(super) fn config(&self) -> config::Tls {
+        self.lock().clone()
+    }
+
+    pub(super) fn provider(&self) -> &Arc<CryptoProvider> {
+        &self.provider
+    }
+
+    /// Answers validations with these certificates from now on, or no longer.
+    pub(super) fn offer_challenges(&self, server: Option<ServerConfig>) {
+        self.challenges.store(server.map(Arc::new));
+    }
+
     /// For the next connection.
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
-        self.current.load_full().into()
+    pub(super) fn acceptor(&self) -> Acceptor {
+        Acceptor {
+            server: self.current.load_full(),
+            challenges: self.challenges.load_full(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, config::Tls> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The TLS of one connection.
+pub(super) struct Acceptor {
+    server: Arc<ServerConfig>,
+    challenges: Option<Arc<ServerConfig>>,
+}
+
+impl Acceptor {
+    /// Performs the handshake. A validation of ACME ends with it.
+    pub(super) async fn accept(self, tcp: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        let Some(challenges) = self.challenges else {
+            return TlsAcceptor::from(self.server).accept(tcp).await;
+        };
+        let hello = rustls::server::Acceptor::default();
+        let start = LazyConfigAcceptor::new(hello, tcp).await?;
+        if !acme::is_challenge(&start.client_hello()) {
+            return start.into_stream(self.server).await;
+        }
+        let mut stream = start.into_stream(challenges).await?;
+        stream.shutdown().await?;
+        Err(io::Error::other("a validation of ACME, which is no client"))
     }
 }
 
@@ -147,8 +222,14 @@ impl Names {
         for given in &config.certificates {
             certificates.push(certificate::read(&given.cert, &given.key, provider)?);
         }
-        let self_signed = certificates.is_empty();
         let mut file = config.certificates.first().map(|given| given.cert.clone());
+        if let Some(ordered) = &config.acme
+            && let Some((kept, certificate)) = acme::kept(&config.directory, ordered, provider, now)
+        {
+            certificates.push(certificate);
+            file = Some(kept);
+        }
+        let self_signed = certificates.is_empty();
         if self_signed {
             let (cert, key) = certificate::self_signed(&config.directory, now)?;
             certificates.push(certificate::read(&cert, &key, provider)?);
@@ -208,7 +289,11 @@ impl Names {
 mod tests {
     use super::*;
     use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SignatureAlgorithm};
-    use rustls::pki_types::PrivateKeyDer;
+    use rustls::ClientConfig;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsConnector;
 
     const ECDSA: &[SignatureScheme] = &[SignatureScheme::ECDSA_NISTP256_SHA256];
     const ED: &[SignatureScheme] = &[SignatureScheme::ED25519];
@@ -286,6 +371,7 @@ mod tests {
         let config = config::Tls {
             directory: directory.path().into(),
             certificates: Vec::new(),
+            acme: None,
             tls12: true,
             clients: None,
         };
@@ -295,5 +381,54 @@ mod tests {
         std::fs::write(directory.path().join("self-signed.crt"), "broken").unwrap();
         assert!(tls.reload(&config, now).is_err());
         assert!(Arc::ptr_eq(&before, &tls.current.load_full()));
+    }
+
+    /// Whether a client that trusts the self-signed certificate only accepts the one that it is shown.
+    async fn is_shown_the_usual_one(tls: &Tls, root: &CertificateDer<'_>, alpn: &[&[u8]]) -> bool {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(root.clone().into_owned()).unwrap();
+        let mut client = ClientConfig::builder_with_provider(Arc::clone(tls.provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        client.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        let client = async {
+            let tcp = TcpStream::connect(address).await.unwrap();
+            let name = ServerName::try_from("localhost").unwrap();
+            TlsConnector::from(Arc::new(client))
+                .connect(name, tcp)
+                .await
+        };
+        let server = async {
+            let (tcp, _) = listener.accept().await.unwrap();
+            tls.acceptor().accept(tcp).await
+        };
+        let (client, server) = tokio::join!(client, server);
+        client.is_ok() && server.is_ok()
+    }
+
+    #[tokio::test]
+    async fn only_clients_that_offer_acme_alone_see_the_certificate_of_a_challenge() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = config::Tls {
+            directory: directory.path().into(),
+            certificates: Vec::new(),
+            acme: None,
+            tls12: true,
+            clients: None,
+        };
+        let (tls, found) = Tls::open(&config, crate::http::unix_time()).unwrap();
+        let root = CertificateDer::from_pem_file(&found.file).unwrap();
+        let acme: &[&[u8]] = &[b"acme-tls/1"];
+        assert!(!is_shown_the_usual_one(&tls, &root, acme).await);
+        tls.offer_challenges(Some(acme::Challenges::of("localhost", tls.provider())));
+        let usual: [&[&[u8]]; 4] = [&[], &[b"h2"], &[b"http/1.1"], &[b"h2", b"acme-tls/1"]];
+        for alpn in usual {
+            assert!(is_shown_the_usual_one(&tls, &root, alpn).await, "{alpn:?}");
+        }
+        assert!(!is_shown_the_usual_one(&tls, &root, acme).await);
     }
 }

@@ -5,7 +5,7 @@ use super::conn_io::Counted;
 use super::connection::{self, Accepted};
 use super::engine_socket;
 use super::listen::Listeners;
-use super::tls::Tls;
+use super::tls::{Acceptor, Tls};
 use crate::gateway::Gateway;
 use crate::http::Peer;
 use crate::metrics::{Metrics, Refused};
@@ -23,7 +23,6 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
 
 /// Before the next try when the system has no descriptors or memory for a connection.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -143,7 +142,7 @@ impl Worker {
     fn welcome(
         self: &Arc<Self>,
         (tcp, address): (TcpStream, SocketAddr),
-        tls: Option<TlsAcceptor>,
+        tls: Option<Acceptor>,
         alive: &Sender<Infallible>,
     ) {
         let trusted = self.context.trusts(address.ip());
@@ -221,7 +220,7 @@ enum Listener {
 
 /// A connection just accepted.
 enum New {
-    Tcp(TcpStream, SocketAddr, Option<TlsAcceptor>),
+    Tcp(TcpStream, SocketAddr, Option<Acceptor>),
     Gateway(UnixStream),
 }
 

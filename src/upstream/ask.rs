@@ -9,7 +9,7 @@ use crypto::Secret;
 use hyper::header::{
     ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT,
 };
-use hyper::{Method, Request, StatusCode, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -61,6 +61,35 @@ pub async fn ask(
         max_age: max_age(response.headers()),
         body: response.into_body(),
     })
+}
+
+/// Sends any request to its absolute URL, on a connection of its own. The time for all of it and the size of the response
+/// are limited, and redirects are not followed.
+pub async fn send(
+    request: Request<Bytes>,
+    ca_file: Option<&Path>,
+    limit: Duration,
+) -> io::Result<Response<Bytes>> {
+    let sent = async {
+        let (mut parts, body) = request.into_parts();
+        let url = parts.uri;
+        let path = url.path_and_query().map_or("/", |path| path.as_str());
+        parts.uri = path.parse().map_err(io::Error::other)?;
+        let host = url.authority().map_or("", |authority| authority.as_str());
+        let host = HeaderValue::try_from(host).map_err(io::Error::other)?;
+        parts.headers.insert(HOST, host);
+        let body = if body.is_empty() {
+            Outgoing::empty()
+        } else {
+            Outgoing::Whole(body)
+        };
+        let connection = connect(&url, ca_file).await?;
+        let request = Request::from_parts(parts, body);
+        let response = connection.exchange(request, MAX_BODY).await;
+        response.map_err(io::Error::other)
+    };
+    let response = timeout(limit, sent).await;
+    response.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
 /// Connects to the host of a URL. The certificate of an `https` URL must be of an authority of the file, or of one that the

@@ -38,7 +38,7 @@ mod tunnel;
 mod withheld;
 mod ws_client;
 
-pub use ask::{Answer, Answered, ask};
+pub use ask::{Answer, Answered, ask, send};
 pub use bearer::Bearer;
 pub use body_pace::{Pace, Pacer};
 pub use client_body::{BodyError, ClientBody};

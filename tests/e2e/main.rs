@@ -61,6 +61,7 @@ mod websocket_upstream;
 
 mod abandoned_requests;
 mod abuse;
+mod acme;
 mod admin_cli;
 mod audit;
 mod audit_flood;

@@ -169,6 +169,20 @@ pub(super) struct Tls {
     pub(super) client_certificates: Entry,
     #[serde(default)]
     pub(super) certificate: Vec<Spanned<Certificate>>,
+    pub(super) acme: Option<Spanned<Acme>>,
+}
+
+/// `[tls.acme]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [tls.acme]")]
+pub(super) struct Acme {
+    pub(super) domains: List,
+    pub(super) contact: List,
+    pub(super) directory: Entry,
+    pub(super) ca_file: Entry,
+    pub(super) accept_terms: Entry,
+    pub(super) eab_key_id: Entry,
+    pub(super) eab_hmac_key_file: Entry,
 }
 
 /// `[[tls.certificate]]`.

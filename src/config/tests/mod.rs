@@ -1,6 +1,7 @@
 //! Configs as operators write them, right and wrong.
 #![allow(clippy::unwrap_used, clippy::too_many_lines, reason = "tests")]
 
+mod acme;
 mod federated;
 mod secrets;
 mod upstreams;

@@ -1,0 +1,115 @@
+//! The account at a certification authority and the certificate that it has issued, in files that only the gateway's user can
+//! read: `acme/` in `[tls] directory`, one directory for each authority, which is named after the digest of its URL.
+//!
+//! The certificate and its key are one file, so that they are replaced together.
+
+use crate::config;
+use crate::server::certificate::{self, Certificate, Error};
+use crypto::{hex, sha256};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// Only the gateway's user reads them.
+const MODE: u32 = 0o600;
+
+/// The directory of an authority's files.
+fn directory(tls: &Path, acme: &config::Acme) -> PathBuf {
+    let digest = hex(&sha256(acme.directory.to_string().as_bytes()));
+    tls.join("acme").join(digest.get(..16).unwrap_or_default())
+}
+
+fn certificate_file(tls: &Path, acme: &config::Acme) -> PathBuf {
+    directory(tls, acme).join("certificate.pem")
+}
+
+fn account_file(tls: &Path, acme: &config::Acme) -> PathBuf {
+    directory(tls, acme).join("account.json")
+}
+
+/// The account's key and URL, if there is one.
+pub(super) fn account(tls: &Path, acme: &config::Acme) -> Result<Option<Vec<u8>>, Error> {
+    let file = account_file(tls, acme);
+    match fs::read(&file) {
+        Ok(account) => Ok(Some(account)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::Read { file, source }),
+    }
+}
+
+/// Keeps the account.
+pub(super) fn write_account(tls: &Path, acme: &config::Acme, account: &str) -> Result<(), Error> {
+    certificate::write(
+        &directory(tls, acme),
+        &account_file(tls, acme),
+        account,
+        MODE,
+    )
+}
+
+/// Keeps a certificate and its key, unless they cannot be used.
+pub(super) fn write_certificate(
+    tls: &Path,
+    acme: &config::Acme,
+    pem: &str,
+    provider: &CryptoProvider,
+) -> Result<(), Error> {
+    let directory = directory(tls, acme);
+    let candidate = directory.join("candidate.pem");
+    certificate::write(&directory, &candidate, pem, MODE)?;
+    let read = certificate::read(&candidate, &candidate, provider);
+    let _ = fs::remove_file(&candidate);
+    read?;
+    certificate::write(&directory, &certificate_file(tls, acme), pem, MODE)
+}
+
+/// The kept certificate and its file, unless it has expired by `now` or cannot be used.
+pub(in crate::server) fn kept(
+    tls: &Path,
+    acme: &config::Acme,
+    provider: &CryptoProvider,
+    now: Duration,
+) -> Option<(PathBuf, Certificate)> {
+    let file = certificate_file(tls, acme);
+    if !file.exists() {
+        return None;
+    }
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    match certificate::read(&file, &file, provider) {
+        Ok(kept) if kept.not_after > now => Some((file, kept)),
+        Ok(_) => {
+            tracing::warn!(file = %file.display(), "the certificate of the authority has expired");
+            None
+        }
+        Err(error) => {
+            tracing::error!(%error, "the certificate of the authority cannot be used");
+            None
+        }
+    }
+}
+
+/// The validity of a certificate, seconds since 1970, and a number of its own.
+pub(super) struct Lifetime {
+    pub(super) not_before: i64,
+    pub(super) not_after: i64,
+    pub(super) jitter: u8,
+}
+
+/// The validity of the kept certificate; `None` if there is none for all the names.
+pub(super) fn lifetime(tls: &Path, acme: &config::Acme) -> Option<Lifetime> {
+    let pem = fs::read(certificate_file(tls, acme)).ok()?;
+    let leaf = CertificateDer::from_pem_slice(&pem).ok()?;
+    let (_, parsed) = X509Certificate::from_der(&leaf).ok()?;
+    let names = certificate::names(&parsed);
+    let all = acme.domains.iter().all(|domain| names.contains(domain));
+    let [jitter, ..] = sha256(&leaf);
+    all.then(|| Lifetime {
+        not_before: parsed.validity().not_before.timestamp(),
+        not_after: parsed.validity().not_after.timestamp(),
+        jitter,
+    })
+}

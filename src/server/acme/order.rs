@@ -1,0 +1,154 @@
+//! One order for a certificate: account, authorizations, challenges, issuance (RFC 8555 §7).
+
+use super::challenge::{self, Challenges};
+use super::client::Client;
+use super::files;
+use crate::config;
+use crate::server::certificate;
+use crate::server::tls::Tls;
+use instant_acme::{
+    Account, AuthorizationStatus, ChallengeType, ExternalAccountKey, Identifier, NewAccount,
+    NewOrder, Order, OrderStatus, RetryPolicy,
+};
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// The time for the validation, and for the issuance.
+const POLL_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// The authority refuses, cannot be reached, or breaks the protocol.
+    #[error("{0}")]
+    Authority(#[from] instant_acme::Error),
+    /// The authority could not validate a name.
+    #[error("the authority could not validate every name: {0}")]
+    Invalid(String),
+    /// There is no challenge for us.
+    #[error("the authority offers no TLS-ALPN-01 challenge for {0}")]
+    NoChallenge(String),
+    /// A challenge cannot be answered.
+    #[error(transparent)]
+    Challenge(#[from] challenge::Error),
+    /// The library refuses.
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
+    /// Files.
+    #[error(transparent)]
+    Files(#[from] certificate::Error),
+    /// The file of the account is damaged.
+    #[error("the file account.json of the authority is damaged: remove it, or restore it ({0})")]
+    Account(serde_json::Error),
+    /// It takes too long.
+    #[error("the authority has not issued it within the time for an order")]
+    Timeout,
+}
+
+/// Orders a certificate, and keeps it in its file.
+pub(super) async fn order(acme: &config::Acme, directory: &Path, tls: &Tls) -> Result<(), Error> {
+    let account = account(acme, directory).await?;
+    let names = acme.domains.iter().cloned().map(Identifier::Dns);
+    let names: Vec<Identifier> = names.collect();
+    let mut order = account.new_order(&NewOrder::new(&names)).await?;
+    let polls = RetryPolicy::new().timeout(POLL_TIMEOUT);
+    answer_challenges(&mut order, tls).await?;
+    match order.poll_ready(&polls).await {
+        Ok(OrderStatus::Ready) => {}
+        ended => {
+            let reasons = reasons(&mut order).await;
+            return Err(match ended {
+                Err(error) if reasons.is_empty() => error.into(),
+                _ => Error::Invalid(reasons),
+            });
+        }
+    }
+    let key = Zeroizing::new(order.finalize().await?);
+    let chain = order.poll_certificate(&polls).await?;
+    let pem = Zeroizing::new(format!("{}\n{}", chain.trim_end(), key.as_str()));
+    Ok(files::write_certificate(
+        directory,
+        acme,
+        &pem,
+        tls.provider(),
+    )?)
+}
+
+/// The account in its file, or a new one.
+async fn account(acme: &config::Acme, directory: &Path) -> Result<Account, Error> {
+    let client = Client {
+        ca_file: acme.ca_file.clone(),
+    };
+    let builder = Account::builder_with_http(Box::new(client));
+    if let Some(kept) = files::account(directory, acme)? {
+        let kept = Zeroizing::new(kept);
+        let credentials = serde_json::from_slice(&kept).map_err(Error::Account)?;
+        return Ok(builder.from_credentials(credentials).await?);
+    }
+    let contact: Vec<&str> = acme.contact.iter().map(String::as_str).collect();
+    let wanted = NewAccount {
+        contact: &contact,
+        terms_of_service_agreed: true,
+        only_return_existing: false,
+    };
+    let external = acme.external_account.as_ref();
+    let external = external.map(|external| {
+        let key = Zeroizing::new(external.hmac_key());
+        ExternalAccountKey::new(external.key_id.clone(), &key)
+    });
+    let url = acme.directory.to_string();
+    let (account, credentials) = builder.create(&wanted, url, external.as_ref()).await?;
+    let text = serde_json::to_string(&credentials).map_err(Error::Account)?;
+    files::write_account(directory, acme, &Zeroizing::new(text))?;
+    Ok(account)
+}
+
+/// Shows the authority that the names are ours.
+async fn answer_challenges(order: &mut Order, tls: &Tls) -> Result<(), Error> {
+    let mut challenges = Challenges::default();
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization?;
+        if authorization.status != AuthorizationStatus::Pending {
+            continue;
+        }
+        let name = authorization.identifier().to_string();
+        let challenge = authorization
+            .challenge(ChallengeType::TlsAlpn01)
+            .ok_or_else(|| Error::NoChallenge(name.clone()))?;
+        let digest = challenge.key_authorization().digest();
+        challenges.add(&name, digest.as_ref(), tls.provider())?;
+    }
+    tls.offer_challenges(Some(challenges.server(tls.provider())?));
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization?;
+        if authorization.status != AuthorizationStatus::Pending {
+            continue;
+        }
+        if let Some(mut challenge) = authorization.challenge(ChallengeType::TlsAlpn01) {
+            challenge.set_ready().await?;
+        }
+    }
+    Ok(())
+}
+
+/// The problems that the authority had with the names.
+async fn reasons(order: &mut Order) -> String {
+    let mut reasons = String::new();
+    let mut authorizations = order.authorizations();
+    while let Some(Ok(mut authorization)) = authorizations.next().await {
+        let name = authorization.identifier().to_string();
+        let Ok(state) = authorization.refresh().await else {
+            continue;
+        };
+        let problems = state.challenges.iter().filter_map(|c| c.error.as_ref());
+        for problem in problems {
+            // Text takes all of it.
+            let _ = write!(reasons, "{name}: {problem}; ");
+        }
+    }
+    reasons.trim_end_matches("; ").to_owned()
+}

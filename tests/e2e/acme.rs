@@ -1,0 +1,249 @@
+//! Certificates by ACME, from a real authority: Pebble, which validates over TLS-ALPN-01 and asks a DNS server of its own.
+
+use crate::harness::{KillOnDrop, Process, TEST_TIMEOUT};
+use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tempfile::TempDir;
+
+const DOMAIN: &str = "gate.example.org";
+
+/// A port that is free now.
+fn port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+fn wait_for(port: u16) {
+    let since = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(since.elapsed() < TEST_TIMEOUT, "port {port} is never open");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+fn quiet(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Pebble with its DNS server, which has this machine's address for every name.
+struct Pebble {
+    directory: TempDir,
+    port: u16,
+    management: u16,
+    running: Vec<KillOnDrop>,
+}
+
+impl Pebble {
+    /// It validates at this port.
+    fn start(validated: u16) -> Self {
+        let mut pebble = Self::prepare(validated);
+        pebble.launch();
+        pebble
+    }
+
+    fn prepare(validated: u16) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let key = KeyPair::generate().unwrap();
+        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let certificate = CertificateParams::new(names).unwrap();
+        let certificate = certificate.self_signed(&key).unwrap();
+        let file = |name: &str| directory.path().join(name);
+        fs::write(file("ca.pem"), certificate.pem()).unwrap();
+        fs::write(file("ca.key"), key.serialize_pem()).unwrap();
+        let (port, management) = (port(), port());
+        let config = serde_json::json!({ "pebble": {
+            "listenAddress": format!("127.0.0.1:{port}"),
+            "managementListenAddress": format!("127.0.0.1:{management}"),
+            "certificate": file("ca.pem"), "privateKey": file("ca.key"),
+            "httpPort": 1, "tlsPort": validated, "externalAccountBindingRequired": false,
+        }});
+        fs::write(file("pebble.json"), config.to_string()).unwrap();
+        Self {
+            directory,
+            port,
+            management,
+            running: Vec::new(),
+        }
+    }
+
+    fn launch(&mut self) {
+        let (dns, control) = (port(), port());
+        let names = quiet("pebble-challtestsrv")
+            .args(["-http01", "", "-https01", "", "-tlsalpn01", ""])
+            .args(["-defaultIPv4", "127.0.0.1", "-defaultIPv6", ""])
+            .args(["-dns01", &format!("127.0.0.1:{dns}")])
+            .args(["-management", &format!("127.0.0.1:{control}")])
+            .spawn();
+        let config = self.directory.path().join("pebble.json");
+        let authority = quiet("pebble")
+            .args(["-strict", "-dnsserver", &format!("127.0.0.1:{dns}")])
+            .arg("-config")
+            .arg(config)
+            .env("PEBBLE_VA_NOSLEEP", "1")
+            .env("PEBBLE_VA_ALWAYS_VALID", "0")
+            .spawn();
+        self.running = vec![KillOnDrop(names.unwrap()), KillOnDrop(authority.unwrap())];
+        wait_for(dns);
+        wait_for(self.port);
+    }
+
+    fn ca_file(&self) -> PathBuf {
+        self.directory.path().join("ca.pem")
+    }
+
+    /// Lines of a gateway at this port that orders a certificate for these names.
+    fn lines(&self, gateway: u16, domains: &[&str]) -> String {
+        let (port, ca_file) = (self.port, self.ca_file());
+        format!(
+            "[server]\nlisten = [\"127.0.0.1:{gateway}\"]\n[tls.acme]\ndomains = {domains:?}\naccept_terms = true\n\
+             contact = [\"mailto:ops@example.org\"]\ndirectory = \"https://localhost:{port}/dir\"\nca_file = {ca_file:?}\n"
+        )
+    }
+
+    /// The certificate that clients of the authority trust.
+    fn root(&self) -> PathBuf {
+        let root = self.directory.path().join("root.pem");
+        let url = format!("https://localhost:{}/roots/0", self.management);
+        let mut curl = Command::new("curl");
+        let curl = curl.arg("--silent").arg("--fail").arg("--cacert");
+        let curl = curl.arg(self.ca_file()).arg("--output").arg(&root).arg(url);
+        assert!(curl.status().unwrap().success());
+        root
+    }
+}
+
+/// Whether a client that trusts this root reaches the gateway under a name.
+fn trusts(root: &Path, name: &str, gateway: u16) -> bool {
+    let mut curl = quiet("curl");
+    curl.arg("--silent").arg("--cacert").arg(root);
+    curl.args(["--resolve", &format!("{name}:{gateway}:127.0.0.1")]);
+    curl.arg(format!("https://{name}:{gateway}/"));
+    curl.status().unwrap().success()
+}
+
+/// The files that the gateway keeps for its only authority.
+fn kept(directory: &Path, file: &str) -> PathBuf {
+    let mut authorities = fs::read_dir(directory.join("certs/acme")).unwrap();
+    authorities.next().unwrap().unwrap().path().join(file)
+}
+
+fn orders(gateway: &Process, result: &str) -> String {
+    let url = format!("http://{}/metrics", gateway.operations);
+    let curl = Command::new("curl").args(["--silent", &url]).output();
+    let text = String::from_utf8(curl.unwrap().stdout).unwrap();
+    let name = format!("flowgate_acme_orders_total{{result=\"{result}\"}} ");
+    let mut values = text.lines().filter_map(|line| line.strip_prefix(&name));
+    values.next().unwrap().to_owned()
+}
+
+#[test]
+fn a_certificate_is_ordered_served_and_kept_for_the_next_start() {
+    let (port, directory) = (port(), tempfile::tempdir().unwrap());
+    let pebble = Pebble::start(port);
+    let lines = pebble.lines(port, &[DOMAIN, "www.example.org"]);
+    let gateway = Process::start(&lines, directory.path());
+    gateway.wait_for_log("certificate issued");
+    gateway.wait_for_log("acme/");
+    let root = pebble.root();
+    assert!(trusts(&root, DOMAIN, port) && trusts(&root, "www.example.org", port));
+    assert!(!trusts(&root, "other.example.org", port));
+    assert_eq!(orders(&gateway, "issued"), "1");
+    for file in ["account.json", "certificate.pem"] {
+        let mode = fs::metadata(kept(directory.path(), file)).unwrap();
+        assert_eq!(mode.permissions().mode() & 0o777, 0o600, "{file}");
+    }
+    let key = fs::read_to_string(kept(directory.path(), "account.json")).unwrap();
+    let key: serde_json::Value = serde_json::from_str(&key).unwrap();
+    let key = key["key_pkcs8"].as_str().unwrap().to_owned();
+    gateway.signal("TERM");
+    assert!(!gateway.whole_log().concat().contains(&key));
+
+    drop(pebble);
+    let gateway = Process::start(&lines, directory.path());
+    assert!(trusts(&root, DOMAIN, port));
+    assert_eq!(orders(&gateway, "issued"), "0");
+    gateway.signal("TERM");
+    let log = gateway.whole_log().concat();
+    assert!(!log.contains("ordering a certificate"), "{log}");
+}
+
+#[test]
+fn a_certificate_in_its_last_third_is_used_and_renewed() {
+    let (port, directory) = (port(), tempfile::tempdir().unwrap());
+    let pebble = Pebble::start(port);
+    let lines = pebble.lines(port, &[DOMAIN]);
+    let gateway = Process::start(&lines, directory.path());
+    gateway.wait_for_log("certificate issued");
+    gateway.signal("TERM");
+    assert!(gateway.end().success());
+
+    let (key, now) = (KeyPair::generate().unwrap(), SystemTime::now());
+    let now = date_time_ymd(1970, 1, 1) + now.duration_since(UNIX_EPOCH).unwrap();
+    let mut old = CertificateParams::new(vec![DOMAIN.to_owned()]).unwrap();
+    old.not_before = now - Duration::from_hours(80 * 24);
+    old.not_after = now + Duration::from_hours(10 * 24);
+    let old = old.self_signed(&key).unwrap().pem();
+    let file = kept(directory.path(), "certificate.pem");
+    let account = fs::read(kept(directory.path(), "account.json")).unwrap();
+    fs::write(&file, format!("{old}{}", key.serialize_pem())).unwrap();
+
+    let gateway = Process::start(&lines, directory.path());
+    gateway.wait_for_log("certificate issued");
+    gateway.wait_for_log("acme/");
+    assert!(trusts(&pebble.root(), DOMAIN, port));
+    assert!(!fs::read_to_string(&file).unwrap().contains(&old));
+    let same = fs::read(kept(directory.path(), "account.json")).unwrap();
+    assert_eq!(same, account, "the account is kept");
+}
+
+#[test]
+fn a_name_that_the_authority_cannot_validate_is_logged_and_the_gateway_serves_on() {
+    let (gateway_port, directory) = (port(), tempfile::tempdir().unwrap());
+    // Nothing listens where it validates.
+    let pebble = Pebble::start(port());
+    let lines = pebble.lines(gateway_port, &[DOMAIN]);
+    let gateway = Process::start(&lines, directory.path());
+    let line = gateway.wait_for_log("no certificate: the order failed");
+    for words in [
+        DOMAIN,
+        "could not validate",
+        "urn:ietf:params:acme:error:",
+        "retry_after=60",
+    ] {
+        assert!(line.contains(words), "{words}: {line}");
+    }
+    assert_eq!(orders(&gateway, "failed"), "1");
+    let own = directory.path().join("certs/self-signed.crt");
+    assert!(trusts(&own, "localhost", gateway_port));
+}
+
+#[test]
+fn a_gateway_whose_authority_is_down_serves_and_a_reload_with_other_names_orders_at_once() {
+    let (port, directory) = (port(), tempfile::tempdir().unwrap());
+    let mut pebble = Pebble::prepare(port);
+    let gateway = Process::start(&pebble.lines(port, &[DOMAIN]), directory.path());
+    gateway.wait_for_log("no certificate: the order failed");
+    let own = directory.path().join("certs/self-signed.crt");
+    assert!(trusts(&own, "localhost", port));
+
+    pebble.launch();
+    for names in [&["www.example.org"][..], &["www.example.org", DOMAIN]] {
+        let text = crate::harness::config_text(&pebble.lines(port, names));
+        fs::write(directory.path().join("gateway.toml"), text).unwrap();
+        gateway.signal("HUP");
+        gateway.wait_for_log("certificate issued");
+        gateway.wait_for_log("acme/");
+        let root = pebble.root();
+        for name in names {
+            assert!(trusts(&root, name, port), "{name}");
+        }
+    }
+}
