@@ -166,6 +166,8 @@ fn switched_on(lines: &[&str], at: usize, length: usize) {
             "postgres://user:password@127.0.0.1/database\n"
         } else if line.starts_with("jwks_file") {
             "{ \"keys\": [] }"
+        } else if line.starts_with("eab_hmac_key_file") {
+            "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W\n"
         } else {
             hash
         };

@@ -192,7 +192,7 @@ fn is_over(cert: &Path, now: Duration) -> bool {
     })
 }
 
-pub(super) fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
+fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
     let Ok(Some(alternative)) = certificate.subject_alternative_name() else {
         return Vec::new();
     };

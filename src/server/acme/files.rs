@@ -7,8 +7,6 @@ use crate::config;
 use crate::server::certificate::{self, Certificate, Error};
 use crypto::{hex, sha256};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -99,17 +97,21 @@ pub(super) struct Lifetime {
     pub(super) jitter: u8,
 }
 
-/// The validity of the kept certificate; `None` if there is none for all the names.
-pub(super) fn lifetime(tls: &Path, acme: &config::Acme) -> Option<Lifetime> {
-    let pem = fs::read(certificate_file(tls, acme)).ok()?;
-    let leaf = CertificateDer::from_pem_slice(&pem).ok()?;
-    let (_, parsed) = X509Certificate::from_der(&leaf).ok()?;
-    let names = certificate::names(&parsed);
-    let all = acme.domains.iter().all(|domain| names.contains(domain));
-    let [jitter, ..] = sha256(&leaf);
+/// The validity of the kept certificate; `None` if there is none for all the names that can be used.
+pub(super) fn lifetime(
+    tls: &Path,
+    acme: &config::Acme,
+    provider: &CryptoProvider,
+) -> Option<Lifetime> {
+    let file = certificate_file(tls, acme);
+    let kept = certificate::read(&file, &file, provider).ok()?;
+    let leaf = kept.key.cert.first()?;
+    let (_, parsed) = X509Certificate::from_der(leaf).ok()?;
+    let all = acme.domains.iter().all(|name| kept.names.contains(name));
+    let [jitter, ..] = sha256(leaf);
     all.then(|| Lifetime {
         not_before: parsed.validity().not_before.timestamp(),
-        not_after: parsed.validity().not_after.timestamp(),
+        not_after: kept.not_after,
         jitter,
     })
 }

@@ -20,6 +20,7 @@ use crate::gateway::Gateway;
 use crate::http::unix_time;
 use crate::upstream::{OpenError, Outbound, OutboundTls};
 use files::Lifetime;
+use rustls::crypto::CryptoProvider;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -41,7 +42,10 @@ pub(super) fn check(acme: &config::Acme) -> Result<(), OpenError> {
         certificate: None,
     };
     let tls = (!acme.directory.is_loopback()).then_some(&tls);
-    Outbound::open(url.host().unwrap_or_default(), 443, tls).map(drop)
+    // An IPv6 address stands in brackets in a URL only.
+    let host = url.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    Outbound::open(host, 443, tls).map(drop)
 }
 
 /// The orders so far.
@@ -75,7 +79,7 @@ pub(super) async fn keep_certificate(tls: Arc<Tls>, gateway: Weak<Gateway>) {
             tls.reloaded.notified().await;
             continue;
         };
-        let wait = past.wait(acme, due(&config, acme));
+        let wait = past.wait(acme, due(&config, acme, tls.provider()));
         if !wait.is_zero() {
             tokio::select! {
                 () = sleep(wait.min(MAX_SLEEP)) => {}
@@ -145,8 +149,8 @@ fn retry_delay(failures: u32) -> Duration {
 }
 
 /// The time until an order is due: at once without a certificate for all names, else when it has to be renewed.
-fn due(config: &config::Tls, acme: &config::Acme) -> Duration {
-    let Some(lifetime) = files::lifetime(&config.directory, acme) else {
+fn due(config: &config::Tls, acme: &config::Acme, provider: &CryptoProvider) -> Duration {
+    let Some(lifetime) = files::lifetime(&config.directory, acme, provider) else {
         return Duration::ZERO;
     };
     let now = i64::try_from(unix_time().as_secs()).unwrap_or(i64::MAX);
