@@ -32,6 +32,7 @@ mod listen;
 mod operations;
 mod proxy_protocol;
 mod reload;
+mod renewal;
 mod run;
 mod sd_notify;
 mod socket_activation;
@@ -206,7 +207,7 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
         started.map_err(Error::Threads)?;
     }
     if let Some(tls) = &tls {
-        let renewal = acme::keep_certificate(Arc::clone(tls), Arc::downgrade(&gateway));
+        let renewal = renewal::keep_certificate(Arc::clone(tls), Arc::downgrade(&gateway));
         control.runtime.spawn(renewal);
     }
     let reload = Arc::new(Reload::new(Arc::clone(&gateway), tls));

@@ -247,3 +247,32 @@ fn a_gateway_whose_authority_is_down_serves_and_a_reload_with_other_names_orders
         }
     }
 }
+
+#[test]
+fn an_authority_that_wants_an_external_account_gets_its_binding() {
+    let (port, directory) = (port(), tempfile::tempdir().unwrap());
+    let mut pebble = Pebble::prepare(port);
+    let key = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
+    let file = pebble.directory.path().join("pebble.json");
+    let config = fs::read_to_string(&file).unwrap().replace(
+        "\"externalAccountBindingRequired\":false",
+        &format!(
+            "\"externalAccountBindingRequired\":true,\"externalAccountMACKeys\":{{\"kid-1\":\"{key}\"}}"
+        ),
+    );
+    fs::write(&file, config).unwrap();
+    pebble.launch();
+    let gateway = Process::start(&pebble.lines(port, &[DOMAIN]), directory.path());
+    let line = gateway.wait_for_log("no certificate: the order failed");
+    assert!(line.contains("externalAccountRequired"), "{line}");
+
+    fs::write(directory.path().join("hmac"), format!("{key}\n")).unwrap();
+    let lines = pebble.lines(port, &[DOMAIN]);
+    let lines = format!("{lines}eab_key_id = \"kid-1\"\neab_hmac_key_file = \"hmac\"\n");
+    let text = crate::harness::config_text(&lines);
+    fs::write(directory.path().join("gateway.toml"), text).unwrap();
+    gateway.signal("HUP");
+    gateway.wait_for_log("certificate issued");
+    gateway.signal("TERM");
+    assert!(!gateway.whole_log().concat().contains(key));
+}

@@ -2,12 +2,14 @@
 //!
 //! Knows names and nesting; nothing of values, bounds or defaults.
 
+mod acme;
 mod audit;
 mod engine;
 mod federated;
 mod storage;
 mod traces;
 
+pub(super) use acme::Acme;
 pub(super) use audit::{Audit, AuditSink};
 pub(super) use engine::{ContextStore, Engine, EngineListen, Install, NodeHost};
 pub(super) use federated::{ClaimGrant, Jwt, Oidc};
@@ -170,19 +172,6 @@ pub(super) struct Tls {
     #[serde(default)]
     pub(super) certificate: Vec<Spanned<Certificate>>,
     pub(super) acme: Option<Spanned<Acme>>,
-}
-
-/// `[tls.acme]`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a table [tls.acme]")]
-pub(super) struct Acme {
-    pub(super) domains: List,
-    pub(super) contact: List,
-    pub(super) directory: Entry,
-    pub(super) ca_file: Entry,
-    pub(super) accept_terms: Entry,
-    pub(super) eab_key_id: Entry,
-    pub(super) eab_hmac_key_file: Entry,
 }
 
 /// `[[tls.certificate]]`.

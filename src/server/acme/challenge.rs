@@ -47,7 +47,9 @@ impl Challenges {
         let pair = KeyPair::generate()?;
         let certificate = params.self_signed(&pair)?.der().clone();
         let key = PrivateKeyDer::Pkcs8(pair.serialize_der().into());
-        let key = CertifiedKey::from_der(vec![certificate], key, provider)?;
+        // Not `from_der`: it refuses the critical extension that RFC 8737 §3 requires.
+        let key = provider.key_provider.load_private_key(key)?;
+        let key = CertifiedKey::new(vec![certificate], key);
         self.0.insert(name.to_owned(), Arc::new(key));
         Ok(())
     }

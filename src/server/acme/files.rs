@@ -91,14 +91,14 @@ pub(in crate::server) fn kept(
 }
 
 /// The validity of a certificate, seconds since 1970, and a number of its own.
-pub(super) struct Lifetime {
-    pub(super) not_before: i64,
-    pub(super) not_after: i64,
-    pub(super) jitter: u8,
+pub(in crate::server) struct Lifetime {
+    pub(in crate::server) not_before: i64,
+    pub(in crate::server) not_after: i64,
+    pub(in crate::server) jitter: u8,
 }
 
 /// The validity of the kept certificate; `None` if there is none for all the names that can be used.
-pub(super) fn lifetime(
+pub(in crate::server) fn lifetime(
     tls: &Path,
     acme: &config::Acme,
     provider: &CryptoProvider,

@@ -1,7 +1,5 @@
-//! The certificate that a certification authority issues by ACME (RFC 8555): ordered in the background, kept in files, renewed.
-//!
-//! [`order`] speaks with the authority, through [`client`]; [`challenge`] proves to it, on the TLS listeners, that the names are
-//! ours; [`files`] keeps the account and the certificate. There is one order at a time.
+//! What ACME (RFC 8555) needs: [`order`] speaks with a certification authority, through [`client`]; [`challenge`] proves to it, on
+//! the TLS listeners, that the names are ours; [`files`] keeps the account and the certificate.
 
 mod challenge;
 mod client;
@@ -11,28 +9,11 @@ mod order;
 #[cfg(test)]
 pub(super) use challenge::Challenges;
 pub(super) use challenge::is_challenge;
-pub(super) use files::kept;
+pub(super) use files::{Lifetime, kept, lifetime};
+pub(super) use order::{Error, order};
 
-use super::tell;
-use super::tls::Tls;
 use crate::config;
-use crate::gateway::Gateway;
-use crate::http::unix_time;
 use crate::upstream::{OpenError, Outbound, OutboundTls};
-use files::Lifetime;
-use rustls::crypto::CryptoProvider;
-use std::sync::{Arc, Weak};
-use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout};
-
-/// The time for an order. Our choice: authorities validate within seconds, and slow ones within minutes.
-const ORDER_TIMEOUT: Duration = Duration::from_mins(5);
-/// After a failed order, doubled after each further one up to [`MAX_RETRY_DELAY`]; also the time between two orders.
-const RETRY_DELAY: Duration = Duration::from_mins(1);
-/// Our choice: Let's Encrypt allows five failed validations per name and hour.
-const MAX_RETRY_DELAY: Duration = Duration::from_hours(6);
-/// The clock may be set meanwhile, and a file replaced: after this time both are looked at again.
-const MAX_SLEEP: Duration = Duration::from_hours(1);
 
 /// Whether orders could be made with the files that the config names; contacts no authority.
 pub(super) fn check(acme: &config::Acme) -> Result<(), OpenError> {
@@ -46,158 +27,4 @@ pub(super) fn check(acme: &config::Acme) -> Result<(), OpenError> {
     let host = url.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     Outbound::open(host, 443, tls).map(drop)
-}
-
-/// The orders so far.
-#[derive(Default)]
-struct Past {
-    /// The settings of the last one, and when it ended.
-    last: Option<(config::Acme, Instant)>,
-    /// Failed ones since the last success or reload.
-    failures: u32,
-}
-
-impl Past {
-    /// The time until the next order that has been due for, or is due in, `due`.
-    fn wait(&self, acme: &config::Acme, due: Duration) -> Duration {
-        let delay = match &self.last {
-            Some((settings, ended)) if settings == acme => {
-                retry_delay(self.failures).saturating_sub(ended.elapsed())
-            }
-            _ => Duration::ZERO,
-        };
-        due.max(delay)
-    }
-}
-
-/// Orders and renews the certificate, as the settings of `tls` require, until the gateway ends.
-pub(super) async fn keep_certificate(tls: Arc<Tls>, gateway: Weak<Gateway>) {
-    let mut past = Past::default();
-    loop {
-        let config = tls.config();
-        let Some(acme) = &config.acme else {
-            tls.reloaded.notified().await;
-            continue;
-        };
-        let wait = past.wait(acme, due(&config, acme, tls.provider()));
-        if !wait.is_zero() {
-            tokio::select! {
-                () = sleep(wait.min(MAX_SLEEP)) => {}
-                () = tls.reloaded.notified() => past.failures = 0,
-            }
-            continue;
-        }
-        let (directory, domains) = (&acme.directory, acme.domains.join(", "));
-        tracing::info!(
-            %directory, domains,
-            "ordering a certificate; until it is issued, clients are shown the kept or the self-signed one"
-        );
-        let result = timeout(ORDER_TIMEOUT, order::order(acme, &config.directory, &tls)).await;
-        tls.offer_challenges(None);
-        let result = result.unwrap_or(Err(order::Error::Timeout));
-        let Some(gateway) = gateway.upgrade() else {
-            return;
-        };
-        gateway.metrics.acme_order(result.is_ok());
-        past.failures = match result {
-            Ok(()) => 0,
-            Err(_) => past.failures.saturating_add(1),
-        };
-        report(result, acme, retry_delay(past.failures));
-        past.last = Some((acme.clone(), Instant::now()));
-        if past.failures == 0 {
-            show(&tls, &gateway);
-        }
-    }
-}
-
-/// Shows the certificate in the files to the connections that come.
-fn show(tls: &Tls, gateway: &Gateway) {
-    match tls.refresh(unix_time()) {
-        Ok(found) => {
-            tell(&found, &gateway.metrics);
-            gateway.hosts.certify(&found.names);
-        }
-        Err(error) => {
-            tracing::error!(%error, "the new certificate cannot be used: the old one stays")
-        }
-    }
-}
-
-fn report(result: Result<(), order::Error>, acme: &config::Acme, retry: Duration) {
-    let (directory, domains) = (&acme.directory, acme.domains.join(", "));
-    match result {
-        Ok(()) => tracing::info!(%directory, domains, "certificate issued"),
-        Err(error) => tracing::error!(
-            error = one_line(&error.to_string()), %directory, domains, retry_after = retry.as_secs(),
-            "no certificate: the order failed"
-        ),
-    }
-}
-
-/// What an authority writes, for the log: one line of limited length.
-fn one_line(text: &str) -> String {
-    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    plain.take(1000).collect()
-}
-
-fn retry_delay(failures: u32) -> Duration {
-    let doubled = 1_u32
-        .checked_shl(failures.saturating_sub(1))
-        .unwrap_or(u32::MAX);
-    RETRY_DELAY.saturating_mul(doubled).min(MAX_RETRY_DELAY)
-}
-
-/// The time until an order is due: at once without a certificate for all names, else when it has to be renewed.
-fn due(config: &config::Tls, acme: &config::Acme, provider: &CryptoProvider) -> Duration {
-    let Some(lifetime) = files::lifetime(&config.directory, acme, provider) else {
-        return Duration::ZERO;
-    };
-    let now = i64::try_from(unix_time().as_secs()).unwrap_or(i64::MAX);
-    let seconds = renewal(&lifetime).saturating_sub(now);
-    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
-}
-
-/// When a certificate is renewed: after two thirds of its lifetime (as Let's Encrypt advises), less up to a thirtieth of it, so
-/// that many gateways do not come at once. The same time for the same certificate.
-fn renewal(certificate: &Lifetime) -> i64 {
-    let whole = certificate
-        .not_after
-        .saturating_sub(certificate.not_before)
-        .max(0);
-    let jitter = whole / 30 * i64::from(certificate.jitter) / 256;
-    certificate.not_before + whole / 3 * 2 - jitter
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failed_orders_are_repeated_after_one_minute_and_then_ever_later() {
-        let minutes = [1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360];
-        for (failures, minutes) in (0..).zip(minutes) {
-            assert_eq!(retry_delay(failures), Duration::from_mins(minutes));
-        }
-        assert_eq!(retry_delay(u32::MAX), MAX_RETRY_DELAY);
-    }
-
-    #[test]
-    fn a_certificate_is_renewed_after_two_thirds_of_its_lifetime_or_a_little_earlier() {
-        let at = |jitter| {
-            renewal(&Lifetime {
-                not_before: 1_000_000,
-                not_after: 1_900_000,
-                jitter,
-            })
-        };
-        assert_eq!(at(0), 1_600_000);
-        assert!((1_570_000..1_571_000).contains(&at(255)), "{}", at(255));
-    }
-
-    #[test]
-    fn words_of_the_authority_are_one_short_line_of_the_log() {
-        assert_eq!(one_line("a\n\u{1b}[31mb"), "a  [31mb");
-        assert_eq!(one_line(&"ü".repeat(5000)).chars().count(), 1000);
-    }
 }

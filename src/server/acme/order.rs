@@ -5,13 +5,15 @@ use super::client::Client;
 use super::files;
 use crate::config;
 use crate::server::certificate;
-use crate::server::tls::Tls;
 use instant_acme::{
     Account, AuthorizationStatus, ChallengeType, ExternalAccountKey, Identifier, NewAccount,
     NewOrder, Order, OrderStatus, RetryPolicy,
 };
+use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
@@ -20,7 +22,7 @@ const POLL_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
+pub(in crate::server) enum Error {
     /// The authority refuses, cannot be reached, or breaks the protocol.
     #[error("{0}")]
     Authority(#[from] instant_acme::Error),
@@ -47,14 +49,19 @@ pub(super) enum Error {
     Timeout,
 }
 
-/// Orders a certificate, and keeps it in its file.
-pub(super) async fn order(acme: &config::Acme, directory: &Path, tls: &Tls) -> Result<(), Error> {
+/// Orders a certificate, and keeps it in its file. `offer` answers validations from then on.
+pub(in crate::server) async fn order(
+    acme: &config::Acme,
+    directory: &Path,
+    provider: &Arc<CryptoProvider>,
+    offer: &(dyn Fn(Option<ServerConfig>) + Sync),
+) -> Result<(), Error> {
     let account = account(acme, directory).await?;
     let names = acme.domains.iter().cloned().map(Identifier::Dns);
     let names: Vec<Identifier> = names.collect();
     let mut order = account.new_order(&NewOrder::new(&names)).await?;
     let polls = RetryPolicy::new().timeout(POLL_TIMEOUT);
-    answer_challenges(&mut order, tls).await?;
+    answer_challenges(&mut order, provider, offer).await?;
     match order.poll_ready(&polls).await {
         Ok(OrderStatus::Ready) => {}
         ended => {
@@ -68,12 +75,7 @@ pub(super) async fn order(acme: &config::Acme, directory: &Path, tls: &Tls) -> R
     let key = Zeroizing::new(order.finalize().await?);
     let chain = order.poll_certificate(&polls).await?;
     let pem = Zeroizing::new(format!("{}\n{}", chain.trim_end(), key.as_str()));
-    Ok(files::write_certificate(
-        directory,
-        acme,
-        &pem,
-        tls.provider(),
-    )?)
+    Ok(files::write_certificate(directory, acme, &pem, provider)?)
 }
 
 /// The account in its file, or a new one.
@@ -106,7 +108,11 @@ async fn account(acme: &config::Acme, directory: &Path) -> Result<Account, Error
 }
 
 /// Shows the authority that the names are ours.
-async fn answer_challenges(order: &mut Order, tls: &Tls) -> Result<(), Error> {
+async fn answer_challenges(
+    order: &mut Order,
+    provider: &Arc<CryptoProvider>,
+    offer: &(dyn Fn(Option<ServerConfig>) + Sync),
+) -> Result<(), Error> {
     let mut challenges = Challenges::default();
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
@@ -119,9 +125,9 @@ async fn answer_challenges(order: &mut Order, tls: &Tls) -> Result<(), Error> {
             .challenge(ChallengeType::TlsAlpn01)
             .ok_or_else(|| Error::NoChallenge(name.clone()))?;
         let digest = challenge.key_authorization().digest();
-        challenges.add(&name, digest.as_ref(), tls.provider())?;
+        challenges.add(&name, digest.as_ref(), provider)?;
     }
-    tls.offer_challenges(Some(challenges.server(tls.provider())?));
+    offer(Some(challenges.server(provider)?));
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization?;
