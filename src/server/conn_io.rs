@@ -5,6 +5,7 @@ use super::activity::Activity;
 use super::clock::Clock;
 use super::h2_flood::Frames;
 use super::http1_framing::{Heads, Stop};
+use super::read_ahead::ReadAhead;
 use crate::metrics::OpenConnection;
 use bytes::{Buf, Bytes};
 use limits::conn_limit::Permit;
@@ -28,7 +29,7 @@ const END_DELAY: Duration = Duration::from_millis(1);
 /// The stream itself.
 pub(super) enum Stream {
     Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<ReadAhead>>),
     /// Of the gateway in front of an engine that runs apart.
     Unix(UnixStream),
 }
@@ -37,16 +38,21 @@ impl Stream {
     async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Plain(tcp) => tcp.readable().await,
-            Self::Tls(tls) => tls.get_ref().0.readable().await,
+            Self::Tls(tls) => tls.get_ref().0.tcp().readable().await,
             Self::Unix(unix) => unix.readable().await,
         }
+    }
+
+    /// Whether undeciphered bytes are here.
+    fn has_more(&self) -> bool {
+        matches!(self, Self::Tls(tls) if tls.get_ref().0.has_more())
     }
 
     /// Reads what is there, undeciphered.
     fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(tcp) => tcp.try_read(buffer),
-            Self::Tls(tls) => tls.get_ref().0.try_read(buffer),
+            Self::Tls(tls) => tls.get_ref().0.tcp().try_read(buffer),
             Self::Unix(unix) => unix.try_read(buffer),
         }
     }
@@ -124,7 +130,7 @@ impl ConnIo {
 
     /// Waits until there is something to read, or the end.
     pub(super) async fn readable(&self) -> io::Result<()> {
-        if !self.ahead.is_empty() {
+        if !self.ahead.is_empty() || self.stream.has_more() {
             return Ok(());
         }
         self.stream.readable().await

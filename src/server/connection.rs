@@ -10,6 +10,7 @@ use super::conn_context::{ConnContext, refused};
 use super::conn_io::{ConnIo, Counted, Stream};
 use super::h2_unsent::{Found, Unfinished};
 use super::proxy_protocol;
+use super::read_ahead::ReadAhead;
 use super::tls::Acceptor;
 use super::tracked_body::answer;
 use crate::http::{self, FramingError, Peer};
@@ -172,7 +173,7 @@ async fn introduced(context: &ConnContext, accepted: Accepted) -> Result<Accepte
 
 /// The protocol of a connection to a TLS port.
 enum Negotiated {
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<ReadAhead>>),
     /// HTTP without TLS: it gets an error response.
     Plain(TcpStream),
 }

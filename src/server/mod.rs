@@ -31,6 +31,7 @@ mod inaccessible_paths;
 mod listen;
 mod operations;
 mod proxy_protocol;
+mod read_ahead;
 mod reload;
 mod renewal;
 mod run;

@@ -3,6 +3,7 @@
 use super::acme;
 use super::certificate::{self, Certificate};
 use super::client_certificate;
+use super::read_ahead::ReadAhead;
 use crate::config;
 use crate::upstream::OpenError;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -145,7 +146,8 @@ pub(super) struct Acceptor {
 
 impl Acceptor {
     /// Performs the handshake. A validation of ACME ends with it.
-    pub(super) async fn accept(self, tcp: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub(super) async fn accept(self, tcp: TcpStream) -> io::Result<TlsStream<ReadAhead>> {
+        let tcp = ReadAhead::new(tcp);
         let Some(challenges) = self.challenges else {
             return TlsAcceptor::from(self.server).accept(tcp).await;
         };
