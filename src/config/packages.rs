@@ -60,7 +60,10 @@ pub(super) fn is_package_path(path: &str) -> bool {
         };
         same && (below.is_empty() || second == *below)
     };
-    PACKAGES.iter().any(named)
+    // Most paths begin as few entries do or none.
+    let byte = first.bytes().next();
+    let mut entries = PACKAGES.iter();
+    entries.any(|entry| entry.0.bytes().next() == byte && named(entry))
 }
 
 #[cfg(test)]

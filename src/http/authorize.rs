@@ -19,13 +19,13 @@ use crate::gateway::Rules;
 use crate::metrics::RouteClass;
 use serde_json::json;
 
-/// Finds the caller, and refuses one who may not do this.
+/// Finds the caller, and refuses one who may not do this. Returns whether the caller reads some flows only.
 pub(super) async fn authorize(
     ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
     route: &Route<'_>,
     rules: &Rules,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let mut networks = route.networks.iter();
     if !networks.all(|networks| networks.contains(ctx.peer.address.ip())) {
         ctx.audit(Event::Denied, ctx.actor(), json!({ "reason": "network" }));
@@ -54,10 +54,11 @@ pub(super) async fn authorize(
         Error::NoToken if route.ambient.basic => AccessError::BasicNeeded.into(),
         refusal => refusal,
     })?;
-    if ctx.reads_some_flows() {
+    let some_flows = ctx.reads_some_flows();
+    if some_flows {
         permitted_some_flows(ctx, path, route.target)?;
     }
-    Ok(())
+    Ok(some_flows)
 }
 
 /// Finds the caller, with the permissions of this backend. An open path does not look at `Authorization`.

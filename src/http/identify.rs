@@ -202,7 +202,7 @@ pub(super) fn token(headers: &HeaderMap) -> Result<Option<&str>, Error> {
 
 /// `b64token` of RFC 6750 §2.1, without its padding.
 fn is_b64token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte)
+    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'+' | b'/')
 }
 
 /// `tchar` of RFC 9110 §5.6.2.

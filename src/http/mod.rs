@@ -223,8 +223,7 @@ async fn proceed(
     }
 
     // 3. and 4. identify, authorize
-    authorize::authorize(ctx, path, &route, &rules).await?;
-    let some_flows = ctx.reads_some_flows();
+    let some_flows = authorize::authorize(ctx, path, &route, &rules).await?;
     let (target, recorded) = (route.target, route.recorded(&ctx.head.method));
     drop(rules);
     if takes_no_body(ctx, target) {
