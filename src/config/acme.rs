@@ -112,8 +112,9 @@ fn domains(
     }
     let mut sorted = domains.clone();
     sorted.sort_unstable();
-    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        let sentence = format!("{} is named twice", pair[0]);
+    let twice = |pair: &[String]| (pair[0] == pair[1]).then(|| pair[0].clone());
+    if let Some(name) = sorted.windows(2).find_map(twice) {
+        let sentence = format!("{name} is named twice");
         return Err(SpannedError::rule(span, sentence));
     }
     Ok(domains)

@@ -94,7 +94,7 @@ fn show(tls: &Tls, gateway: &Gateway) {
             gateway.hosts.certify(&found.names);
         }
         Err(error) => {
-            tracing::error!(%error, "the new certificate cannot be used: the old one stays")
+            tracing::error!(%error, "the new certificate cannot be used: the old one stays");
         }
     }
 }

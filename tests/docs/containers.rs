@@ -76,7 +76,7 @@ fn rust_files(directory: &Path, found: &mut Vec<PathBuf>) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() && !["tests", "benches", "node_modules"].contains(&&*name) {
             rust_files(&path, found);
-        } else if name.ends_with(".rs") && name != "tests.rs" {
+        } else if path.extension().is_some_and(|it| it == "rs") && name != "tests.rs" {
             found.push(path);
         }
     }

@@ -3,21 +3,16 @@
 use crate::harness::{KillOnDrop, Process, TEST_TIMEOUT};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
+use testing::ports;
 
 const DOMAIN: &str = "gate.example.org";
-
-/// A port that is free now.
-fn port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
 
 fn wait_for(port: u16) {
     let since = Instant::now();
@@ -58,7 +53,7 @@ impl Pebble {
         let file = |name: &str| directory.path().join(name);
         fs::write(file("ca.pem"), certificate.pem()).unwrap();
         fs::write(file("ca.key"), key.serialize_pem()).unwrap();
-        let (port, management) = (port(), port());
+        let (port, management) = (ports::free(), ports::free());
         let config = serde_json::json!({ "pebble": {
             "listenAddress": format!("127.0.0.1:{port}"),
             "managementListenAddress": format!("127.0.0.1:{management}"),
@@ -75,7 +70,7 @@ impl Pebble {
     }
 
     fn launch(&mut self) {
-        let (dns, control) = (port(), port());
+        let (dns, control) = (ports::free(), ports::free());
         let names = quiet("pebble-challtestsrv")
             .args(["-http01", "", "-https01", "", "-tlsalpn01", ""])
             .args(["-defaultIPv4", "127.0.0.1", "-defaultIPv6", ""])
@@ -146,7 +141,7 @@ fn orders(gateway: &Process, result: &str) -> String {
 
 #[test]
 fn a_certificate_is_ordered_served_and_kept_for_the_next_start() {
-    let (port, directory) = (port(), tempfile::tempdir().unwrap());
+    let (port, directory) = (ports::free(), tempfile::tempdir().unwrap());
     let pebble = Pebble::start(port);
     let lines = pebble.lines(port, &[DOMAIN, "www.example.org"]);
     let gateway = Process::start(&lines, directory.path());
@@ -177,7 +172,7 @@ fn a_certificate_is_ordered_served_and_kept_for_the_next_start() {
 
 #[test]
 fn a_certificate_in_its_last_third_is_used_and_renewed() {
-    let (port, directory) = (port(), tempfile::tempdir().unwrap());
+    let (port, directory) = (ports::free(), tempfile::tempdir().unwrap());
     let pebble = Pebble::start(port);
     let lines = pebble.lines(port, &[DOMAIN]);
     let gateway = Process::start(&lines, directory.path());
@@ -206,9 +201,9 @@ fn a_certificate_in_its_last_third_is_used_and_renewed() {
 
 #[test]
 fn a_name_that_the_authority_cannot_validate_is_logged_and_the_gateway_serves_on() {
-    let (gateway_port, directory) = (port(), tempfile::tempdir().unwrap());
+    let (gateway_port, directory) = (ports::free(), tempfile::tempdir().unwrap());
     // Nothing listens where it validates.
-    let pebble = Pebble::start(port());
+    let pebble = Pebble::start(ports::free());
     let lines = pebble.lines(gateway_port, &[DOMAIN]);
     let gateway = Process::start(&lines, directory.path());
     let line = gateway.wait_for_log("no certificate: the order failed");
@@ -227,7 +222,7 @@ fn a_name_that_the_authority_cannot_validate_is_logged_and_the_gateway_serves_on
 
 #[test]
 fn a_gateway_whose_authority_is_down_serves_and_a_reload_with_other_names_orders_at_once() {
-    let (port, directory) = (port(), tempfile::tempdir().unwrap());
+    let (port, directory) = (ports::free(), tempfile::tempdir().unwrap());
     let mut pebble = Pebble::prepare(port);
     let gateway = Process::start(&pebble.lines(port, &[DOMAIN]), directory.path());
     gateway.wait_for_log("no certificate: the order failed");
@@ -250,7 +245,7 @@ fn a_gateway_whose_authority_is_down_serves_and_a_reload_with_other_names_orders
 
 #[test]
 fn an_authority_that_wants_an_external_account_gets_its_binding() {
-    let (port, directory) = (port(), tempfile::tempdir().unwrap());
+    let (port, directory) = (ports::free(), tempfile::tempdir().unwrap());
     let mut pebble = Pebble::prepare(port);
     let key = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
     let file = pebble.directory.path().join("pebble.json");

@@ -3,7 +3,7 @@
 use crate::config::ProviderUrl;
 use crate::upstream;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Collected, Full};
 use hyper::Request;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use std::path::PathBuf;
@@ -30,7 +30,8 @@ impl HttpClient for Client {
             if ProviderUrl::parse(&parts.uri.to_string()).is_none() {
                 return Err(Error::Str("a URL of the authority that is https"));
             }
-            let body = body.collect().await.map_or(Bytes::new(), |b| b.to_bytes());
+            let body = body.collect().await.map(Collected::to_bytes);
+            let body = body.unwrap_or_default();
             let request = Request::from_parts(parts, body);
             let response = upstream::send(request, ca_file.as_deref(), REQUEST_TIMEOUT).await;
             let response = response.map_err(|error| Error::Other(Box::new(error)))?;
