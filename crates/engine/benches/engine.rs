@@ -58,7 +58,16 @@ const MEASURES: &[Measure] = &[
     }),
     ("parse", "element", |times| deployments(times, parse)),
     ("diff", "element", |times| deployments(times, compare)),
+    ("edit-nodes", "deployment", |times| {
+        subflow_edits(times, DeploymentType::Nodes)
+    }),
+    ("edit-full", "deployment", |times| {
+        subflow_edits(times, DeploymentType::Full)
+    }),
 ];
+
+/// Instances of the subflow that is edited.
+const INSTANCES: usize = 250;
 
 fn main() -> Outcome {
     let mut arguments = std::env::args().skip(1).filter(|a| a != "--bench");
@@ -115,6 +124,43 @@ fn hops(times: u32, kind: &str) -> Outcome {
             if heard.iter().any(|event| matches!(event, Event::Debug(_))) {
                 break;
             }
+        }
+        engine.close().await;
+        Ok(())
+    })
+}
+
+/// Deployments after edits inside a subflow with many instances.
+fn subflow_edits(times: u32, kind: DeploymentType) -> Outcome {
+    let tab = |n: usize| format!("t{}", n / 50);
+    let elements = |edit: u32| {
+        let mut elements: Vec<Json> = (0..INSTANCES / 50)
+            .map(|n| json!({ "id": tab(50 * n), "type": "tab" }))
+            .collect();
+        let rule = json!({ "t": "set", "p": "payload", "pt": "msg", "to": edit.to_string(), "tot": "num" });
+        elements.extend([
+            json!({ "id": "s", "type": "subflow", "in": [{ "wires": [{ "id": "c" }] }], "out": [{ "wires": [{ "id": "d", "port": 0 }] }] }),
+            json!({ "id": "c", "type": "change", "z": "s", "x": 1, "y": 1, "rules": [rule], "wires": [["d"]] }),
+            json!({ "id": "d", "type": "change", "z": "s", "x": 1, "y": 1, "rules": [], "wires": [[]] }),
+        ]);
+        let instance = |n: usize| json!({ "id": format!("i{n}"), "type": "subflow:s", "z": tab(n), "x": 1, "y": 1, "wires": [[]] });
+        elements.extend((0..INSTANCES).map(instance));
+        Json::Array(elements).to_string()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let engine = Engine::start(Settings::default(), Arc::new(Uncounted))?;
+        let mut old = Arc::new(FlowSet::default());
+        for edit in 0..times {
+            let submission = Submission::v1(&old, elements(edit).as_bytes())?;
+            let new = Arc::new(submission.flows);
+            let difference = diff(&old, &new, &HashSet::new());
+            let plan = plan(&old, &new, &difference, kind);
+            let credentials = Arc::new(submission.credentials);
+            engine.apply(plan, Arc::clone(&new), credentials).await?;
+            old = new;
         }
         engine.close().await;
         Ok(())

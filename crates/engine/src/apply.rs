@@ -16,6 +16,29 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Slots of the nodes inside subflow instances: for each instance on a tab a list of them, linked by slot.
+struct Inside {
+    first: Vec<u32>,
+    next: Vec<u32>,
+}
+
+impl Inside {
+    /// No slot: the end of a list.
+    const END: u32 = u32::MAX;
+
+    fn put_in_front(&mut self, instance: u32, slot: u32) {
+        let first = &mut self.first[instance as usize];
+        self.next[slot as usize] = std::mem::replace(first, slot);
+    }
+
+    /// The slots of the nodes inside this instance, in order.
+    fn of(&self, instance: u32) -> impl Iterator<Item = u32> {
+        let some = |slot: u32| (slot != Self::END).then_some(slot);
+        let first = some(self.first[instance as usize]);
+        std::iter::successors(first, move |slot| some(self.next[*slot as usize]))
+    }
+}
+
 impl Thread {
     /// Stops what the change stops. It goes on in [`Self::finish_change`], at once or when the nodes have closed; if all
     /// threads make the change, when those of all have.
@@ -172,20 +195,15 @@ impl Thread {
         let mut inside = None;
         let mut stops = Vec::new();
         for stop in &plan.stop {
-            let Some(&slot) = self.state.directory.get(&stop.id) else {
+            let Some(slot) = self.state.directory.get(&stop.id) else {
                 continue;
             };
             stops.push((slot, stop.removed));
             let is_instance = |info: &Rc<NodeInfo>| info.kind.starts_with("subflow:");
-            if !self.state.infos[slot as usize]
-                .as_ref()
-                .is_some_and(is_instance)
-            {
-                continue;
+            if self.state.directory.info(slot).is_some_and(is_instance) {
+                let inside = inside.get_or_insert_with(|| self.inside_instances());
+                stops.extend(inside.of(slot).map(|slot| (slot, false)));
             }
-            let inside = inside.get_or_insert_with(|| self.inside_instances());
-            let inner = inside.remove(&stop.id).unwrap_or_default();
-            stops.extend(inner.into_iter().map(|slot| (slot, false)));
         }
         stops
     }
@@ -208,21 +226,29 @@ impl Thread {
         slots.into_iter().map(|(_, _, slot)| slot).collect()
     }
 
-    /// Slots of all nodes inside subflow instances, at any depth, by the outermost instance.
-    fn inside_instances(&self) -> FxHashMap<SmolStr, Vec<u32>> {
-        let mut inside: FxHashMap<SmolStr, Vec<u32>> = FxHashMap::default();
+    /// Slots of all nodes inside subflow instances, at any depth.
+    fn inside_instances(&self) -> Inside {
+        let mut inside = Inside {
+            first: vec![Inside::END; self.slots.len()],
+            next: vec![Inside::END; self.slots.len()],
+        };
         // Nodes of one flow lie side by side.
-        let mut last: Option<(&SmolStr, Option<&SmolStr>)> = None;
-        for (slot, number) in self.slots.iter().zip(0..) {
-            let Some(slot) = slot else { continue };
+        let mut last: Option<(&SmolStr, Option<u32>)> = None;
+        // The last is put in front first.
+        for (at, slot) in self.slots.iter().enumerate().rev() {
+            let (Some(slot), Ok(number)) = (slot, u32::try_from(at)) else {
+                continue;
+            };
             let flow = &slot.info.container.z;
             let outermost = match last {
                 Some((same, outermost)) if same == flow => outermost,
-                _ => self.outermost_instance(flow),
+                _ => self
+                    .outermost_instance(flow)
+                    .and_then(|id| self.state.directory.get(id)),
             };
             last = Some((flow, outermost));
             if let Some(outermost) = outermost {
-                inside.entry(outermost.clone()).or_default().push(number);
+                inside.put_in_front(outermost, number);
             }
         }
         inside
@@ -258,9 +284,7 @@ impl Thread {
     /// (docs/reference/node-red-engine.md §1.6).
     pub(super) fn stop(&mut self, stops: &[(u32, bool)]) -> Vec<(Rc<NodeInfo>, Closing)> {
         for (slot, _) in stops {
-            if let Some(info) = &self.state.infos[*slot as usize] {
-                self.state.directory.remove(&info.id);
-            }
+            self.state.directory.hide(*slot);
         }
         let mut closings = Vec::new();
         for &(slot, removed) in stops {
@@ -303,10 +327,7 @@ impl Thread {
             }
             self.state.shared.withdraw(&stopped.info.id);
             self.state.remove_source(&stopped.info.id);
-            if self.state.directory.get(&stopped.info.id) == Some(&number) {
-                self.state.directory.remove(&stopped.info.id);
-            }
-            self.state.infos[number as usize] = None;
+            self.state.directory.clear(number);
             self.free.push(number);
         }
         if any {

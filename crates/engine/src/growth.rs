@@ -30,7 +30,12 @@ const CASES: &[Case] = &[
     ("subflow-outputs", 250, |n| deployment(&outputs(n))),
     ("nested-groups", 100, |n| deployment(&nested_groups(n))),
     ("mqtt-subscriptions", 250, |n| deployment(&subscriptions(n))),
-    ("subflow-edit", 250, subflow_edit),
+    ("subflow-edit", 250, |n| {
+        subflow_edit(n, DeploymentType::Nodes)
+    }),
+    ("subflow-edit-full", 250, |n| {
+        subflow_edit(n, DeploymentType::Full)
+    }),
     ("tasks", 2000, tasks),
     ("catch-nodes", 500, catch_nodes),
     ("link-call-timeouts", 1000, timeouts),
@@ -75,17 +80,17 @@ fn deployment(elements: &Json) {
     runtime().block_on(async {
         let engine = Engine::start(Settings::default(), Arc::new(Uncounted)).unwrap();
         start_counting();
-        deploy(&engine, &FlowSet::default(), &text).await;
+        deploy(&engine, &FlowSet::default(), &text, DeploymentType::Nodes).await;
         stop_counting();
         engine.close().await;
     });
 }
 
-async fn deploy(engine: &Engine, old: &FlowSet, text: &str) -> Arc<FlowSet> {
+async fn deploy(engine: &Engine, old: &FlowSet, text: &str, kind: DeploymentType) -> Arc<FlowSet> {
     let submission = Submission::v1(old, text.as_bytes()).unwrap();
     let (new, credentials) = (Arc::new(submission.flows), submission.credentials);
     let difference = diff(old, &new, &HashSet::new());
-    let plan = plan(old, &new, &difference, DeploymentType::Nodes);
+    let plan = plan(old, &new, &difference, kind);
     let applied = engine.apply(plan, Arc::clone(&new), Arc::new(credentials));
     applied.await.unwrap();
     new
@@ -156,8 +161,8 @@ fn subscriptions(n: usize) -> Json {
     elements
 }
 
-/// A deployment of type `nodes` after an edit inside a subflow with many instances.
-fn subflow_edit(instances: usize) {
+/// A deployment after an edit inside a subflow with many instances.
+fn subflow_edit(instances: usize, kind: DeploymentType) {
     let elements = |edit: &str| {
         let instance = |n| json!({ "id": format!("i{n}"), "type": "subflow:s", "wires": [[]] });
         let mut elements = tab((0..instances).map(instance));
@@ -169,9 +174,9 @@ fn subflow_edit(instances: usize) {
     };
     runtime().block_on(async {
         let engine = Engine::start(Settings::default(), Arc::new(Uncounted)).unwrap();
-        let old = deploy(&engine, &FlowSet::default(), &elements("a")).await;
+        let old = deploy(&engine, &FlowSet::default(), &elements("a"), kind).await;
         start_counting();
-        deploy(&engine, &old, &elements("b")).await;
+        deploy(&engine, &old, &elements("b"), kind).await;
         stop_counting();
         engine.close().await;
     });
@@ -249,7 +254,13 @@ fn timeouts(n: usize) {
     runtime().block_on(async {
         let engine = Engine::start(Settings::default(), Arc::new(Uncounted)).unwrap();
         let events = engine.events().listen(Limits::NONE);
-        deploy(&engine, &FlowSet::default(), &elements.to_string()).await;
+        deploy(
+            &engine,
+            &FlowSet::default(),
+            &elements.to_string(),
+            DeploymentType::Nodes,
+        )
+        .await;
         start_counting();
         engine.inject("go", None).await.unwrap();
         let mut timeouts = 0;

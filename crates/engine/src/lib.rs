@@ -8,6 +8,7 @@ pub mod child_environment;
 pub mod context;
 mod debug_encode;
 mod delivery;
+mod directory;
 mod elements;
 pub mod env;
 mod event_loop;

@@ -198,8 +198,8 @@ impl EngineState {
 
     /// The data of a running node.
     pub(super) fn info_of(&self, id: &str) -> Option<Rc<NodeInfo>> {
-        let slot = *self.directory.get(id)?;
-        self.infos.get(slot as usize)?.clone()
+        let slot = self.directory.get(id)?;
+        self.directory.info(slot).cloned()
     }
 }
 

@@ -96,7 +96,7 @@ impl Thread {
         self.slots
             .reserve_exact(more.saturating_sub(self.free.len()));
         for (at, running) in graph.nodes.iter().enumerate() {
-            if self.state.directory.contains_key(&running.id) {
+            if self.state.directory.get(&running.id).is_some() {
                 continue;
             }
             let flow = &graph.flows[running.flow];
@@ -125,12 +125,10 @@ impl Thread {
             };
             let number = self.free.pop().unwrap_or_else(|| {
                 self.slots.push(None);
-                self.state.infos.push(None);
                 u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
             });
             self.slots[number as usize] = Some(slot);
-            self.state.infos[number as usize] = Some(Rc::clone(&info));
-            self.state.directory.insert(info.id.clone(), number);
+            self.state.directory.insert(number, info);
             new.push((at, number));
         }
         new
@@ -153,12 +151,12 @@ impl Thread {
         let links = links(graph);
         self.state.links = self.links_by_name();
         for running in &graph.nodes {
-            let Some(&slot) = self.state.directory.get(&running.id) else {
+            let Some(slot) = self.state.directory.get(&running.id) else {
                 continue;
             };
             let to_slots = |ids: &[SmolStr]| -> Box<[u32]> {
                 ids.iter()
-                    .filter_map(|id| self.state.directory.get(id).copied())
+                    .filter_map(|id| self.state.directory.get(id))
                     .collect()
             };
             let wires: Box<[Box<[u32]>]> = match links.get(&running.id) {
@@ -185,7 +183,7 @@ impl Thread {
     /// The link in nodes by name; one without a name is called by its id.
     fn links_by_name(&self) -> FxHashMap<SmolStr, Vec<Rc<NodeInfo>>> {
         let mut named: FxHashMap<SmolStr, Vec<Rc<NodeInfo>>> = FxHashMap::default();
-        let infos = self.state.infos.iter().flatten();
+        let infos = self.state.directory.infos();
         for info in infos.filter(|info| info.kind == "link in") {
             let name = info.name.as_ref().filter(|name| !name.is_empty());
             let name = name.unwrap_or(&info.id).clone();
@@ -205,7 +203,7 @@ impl Thread {
         }
         let mut flow_of: Vec<usize> = vec![0; self.slots.len()];
         let slots = graph.nodes.iter().map(|running| {
-            let slot = self.state.directory.get(&running.id).copied();
+            let slot = self.state.directory.get(&running.id);
             slot.map(|slot| (slot as usize, running.flow))
         });
         for (slot, flow) in slots.flatten() {
@@ -222,7 +220,7 @@ impl Thread {
                     self.state.directory.get(&call),
                     self.state.directory.get(&target),
                 ) {
-                    joined.join(flow_of[*call as usize], flow_of[*target as usize]);
+                    joined.join(flow_of[call as usize], flow_of[target as usize]);
                 }
             }
         }

@@ -6,6 +6,7 @@ use super::http::{Endpoints, Rank};
 use super::listeners::Listeners;
 use super::script::Scripts;
 use crate::delivery::{Delivery, Item, Wake};
+use crate::directory::Directory;
 use crate::fair_queue::FairQueue;
 use crate::hosted_functions::HostedFunctions;
 use crate::instance::{Instance, TimerId};
@@ -46,10 +47,7 @@ pub(super) struct EngineState {
     pub(super) sources: Sources,
     pub(super) memory: MemoryBudget,
     pub(super) timers: BTreeMap<TimerId, Instance>,
-    /// Running id to slot.
-    pub(super) directory: FxHashMap<SmolStr, u32>,
-    /// By slot; `None`: the slot is free.
-    pub(super) infos: Vec<Option<Rc<NodeInfo>>>,
+    pub(super) directory: Directory,
     /// The running link in nodes, by the name that link calls use.
     pub(super) links: FxHashMap<SmolStr, Vec<Rc<NodeInfo>>>,
     pub(super) listeners: Listeners,
@@ -93,8 +91,7 @@ impl EngineState {
             sources: Sources::default(),
             memory: MemoryBudget::new(config.memory),
             timers: BTreeMap::new(),
-            directory: FxHashMap::default(),
-            infos: Vec::new(),
+            directory: Directory::default(),
             links: FxHashMap::default(),
             listeners: Listeners::default(),
             endpoints: thread.endpoints.publisher(),

@@ -6,10 +6,9 @@
 use super::model::ElementKind;
 use super::references::dependants;
 use super::start_order::{Flow, running};
-use super::{Diff, FlowSet};
+use super::{Diff, FlowSet, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smol_str::SmolStr;
-use std::collections::HashSet;
 
 /// The part of the running flow set that a deployment touches (docs/reference/admin-api.md §4.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,8 +57,9 @@ pub fn plan(old: &FlowSet, new: &FlowSet, diff: &Diff, kind: DeploymentType) -> 
     };
     let stop = stops(old, new, diff, &restart);
     let stopped: FxHashSet<&SmolStr> = stop.iter().map(|stop| &stop.id).collect();
-    let starts =
-        |id: &SmolStr| stopped.contains(id) || old.get(id).is_none_or(|was| !old.runs(was));
+    let starts = |node: &Node| {
+        stopped.contains(&node.id) || old.get(&node.id).is_none_or(|was| !old.runs(was))
+    };
     let start: Vec<SmolStr> = running(new, starts)
         .into_iter()
         .flat_map(Flow::starting)
@@ -76,25 +76,38 @@ pub fn plan(old: &FlowSet, new: &FlowSet, diff: &Diff, kind: DeploymentType) -> 
 }
 
 /// The running nodes to restart.
-enum Restart {
+enum Restart<'a> {
     All,
-    /// These flows whole, and these nodes.
+    /// These flows whole, and these nodes, with their ranks.
     Some {
-        flows: HashSet<SmolStr>,
-        nodes: HashSet<SmolStr>,
+        flows: FxHashSet<&'a str>,
+        nodes: FxHashMap<&'a str, Rank>,
     },
 }
 
+/// The order of stops within a flow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    #[default]
+    Changed,
+    Depending,
+    Removed,
+}
+
+/// The ranks of the nodes that differ.
+fn ranks(diff: &Diff) -> FxHashMap<&str, Rank> {
+    let changed = diff.changed.iter().map(|id| (id, Rank::Changed));
+    let depending = diff.depending.iter().map(|id| (id, Rank::Depending));
+    let removed = diff.removed.iter().map(|id| (id, Rank::Removed));
+    let all = changed.chain(depending).chain(removed);
+    all.map(|(id, rank)| (id.as_str(), rank)).collect()
+}
+
 /// `nodes`: all that differs, its dependants, and whole tabs with another environment.
-fn nodes(diff: &Diff) -> Restart {
-    let nodes = diff
-        .changed
-        .iter()
-        .chain(&diff.removed)
-        .chain(&diff.depending);
+fn nodes(diff: &Diff) -> Restart<'_> {
     Restart::Some {
-        flows: diff.tabs.iter().cloned().collect(),
-        nodes: nodes.cloned().collect(),
+        flows: diff.tabs.iter().map(SmolStr::as_str).collect(),
+        nodes: ranks(diff),
     }
 }
 
@@ -103,7 +116,7 @@ fn nodes(diff: &Diff) -> Restart {
 ///
 /// Unlike in `nodes`, only config nodes, groups and subflows hand a change on: "a node refers to a node" modifies no
 /// flow.
-fn flows(old: &FlowSet, new: &FlowSet, diff: &Diff) -> Restart {
+fn flows<'a>(old: &'a FlowSet, new: &'a FlowSet, diff: &'a Diff) -> Restart<'a> {
     let shared = |id: &str| {
         let part = new.get(id).or_else(|| old.get(id)).map(|node| node.part());
         matches!(
@@ -113,17 +126,19 @@ fn flows(old: &FlowSet, new: &FlowSet, diff: &Diff) -> Restart {
     };
     let seeds = diff.changed.iter().chain(&diff.removed).cloned().collect();
     let depending = dependants(new, &seeds, &shared);
-    let mut flows: HashSet<SmolStr> = diff.tabs.iter().cloned().collect();
-    let mut nodes = HashSet::new();
+    let mut flows: FxHashSet<&str> = diff.tabs.iter().map(SmolStr::as_str).collect();
+    let ranks = ranks(diff);
+    let mut nodes = FxHashMap::default();
     for id in diff.touched().chain(&depending) {
         for set in [old, new] {
             let Some(node) = set.get(id).filter(|node| set.runs(node)) else {
                 continue;
             };
             if node.z.is_empty() {
-                nodes.insert(id.clone());
+                let id = node.id.as_str();
+                nodes.insert(id, ranks.get(id).copied().unwrap_or_default());
             } else {
-                flows.insert(node.z.clone());
+                flows.insert(&node.z);
             }
         }
     }
@@ -133,40 +148,36 @@ fn flows(old: &FlowSet, new: &FlowSet, diff: &Diff) -> Restart {
 /// The stops: flows in order of creation, global last; in each, normal nodes before config nodes, and those in the
 /// order of the diff: changed, depending, removed (docs/reference/node-red-engine.md §1.5). A node that no longer runs
 /// stops in any case.
-fn stops(old: &FlowSet, new: &FlowSet, diff: &Diff, restart: &Restart) -> Vec<Stop> {
-    let removed: FxHashSet<&SmolStr> = diff.removed.iter().collect();
-    let rank: FxHashMap<&SmolStr, u8> = match restart {
-        Restart::All => FxHashMap::default(),
-        Restart::Some { .. } => diff
-            .depending
-            .iter()
-            .map(|id| (id, 1))
-            .chain(diff.removed.iter().map(|id| (id, 2)))
-            .collect(),
-    };
-    let whole = |flow: &SmolStr| match restart {
+fn stops(old: &FlowSet, new: &FlowSet, diff: &Diff, restart: &Restart<'_>) -> Vec<Stop> {
+    let removed: FxHashSet<&str> = diff.removed.iter().map(SmolStr::as_str).collect();
+    let gone = |id: &str| new.get(id).is_none_or(|node| !new.runs(node));
+    let mut flows = running(old, |node| match restart {
         Restart::All => true,
-        Restart::Some { flows, .. } => flows.contains(flow),
-    };
-    let gone = |id: &SmolStr| new.get(id).is_none_or(|node| !new.runs(node));
-    let stops = |id: &SmolStr| match (restart, old.get(id)) {
-        (Restart::Some { flows, nodes }, Some(node)) => {
-            nodes.contains(id) || flows.contains(&node.z) || gone(id)
+        Restart::Some { flows, nodes } => {
+            nodes.contains_key(node.id.as_str())
+                || flows.contains(node.z.as_str())
+                || gone(&node.id)
         }
-        (Restart::All, _) | (_, None) => true,
-    };
-    let mut flows = running(old, stops);
+    });
     if flows.first().is_some_and(|flow| flow.id.is_empty()) {
         flows.rotate_left(1);
     }
-    let mut stop = Vec::new();
-    for mut flow in flows {
-        if !whole(&flow.id) {
-            flow.nodes.sort_by_key(|id| rank.get(id).copied());
-            flow.configs.sort_by_key(|id| rank.get(id).copied());
+    if let Restart::Some {
+        flows: whole,
+        nodes,
+    } = restart
+    {
+        let rank = |id: &SmolStr| nodes.get(id.as_str()).copied().unwrap_or_default();
+        let partly = |flow: &&mut Flow| !whole.contains(flow.id.as_str());
+        for flow in flows.iter_mut().filter(partly) {
+            flow.nodes.sort_by_cached_key(rank);
+            flow.configs.sort_by_cached_key(rank);
         }
+    }
+    let mut stop = Vec::new();
+    for flow in flows {
         stop.extend(flow.nodes.into_iter().chain(flow.configs).map(|id| {
-            let removed = removed.contains(&id) || gone(&id);
+            let removed = removed.contains(id.as_str()) || gone(&id);
             Stop { id, removed }
         }));
     }
@@ -178,6 +189,7 @@ fn stops(old: &FlowSet, new: &FlowSet, diff: &Diff, restart: &Restart) -> Vec<St
 mod tests {
     use super::*;
     use crate::diff;
+    use std::collections::HashSet;
 
     #[test]
     fn nodes_that_did_not_run_are_started_and_not_rewired() {

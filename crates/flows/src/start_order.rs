@@ -1,9 +1,9 @@
 //! The order in which nodes start (docs/reference/node-red-engine.md §1.5): global config nodes, then flow by flow; in
 //! each, config nodes after those that they refer to, then the other nodes in the order received.
 
-use super::FlowSet;
 use super::model::ElementKind;
 use super::references::each_reference;
+use super::{FlowSet, Node};
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ impl Flow {
 
 /// The running nodes that are `wanted`, by flow, in the order of their start: global first, then the tabs as received,
 /// then flows without a tab. Flows with nothing wanted are left out.
-pub(super) fn running(flows: &FlowSet, wanted: impl Fn(&SmolStr) -> bool) -> Vec<Flow> {
+pub(super) fn running(flows: &FlowSet, wanted: impl Fn(&Node) -> bool) -> Vec<Flow> {
     let ids = std::iter::once(SmolStr::default()).chain(flows.tabs().map(|tab| tab.id.clone()));
     let mut list: Vec<Flow> = ids.map(empty).collect();
     let mut place: FxHashMap<SmolStr, usize> = list
@@ -39,7 +39,7 @@ pub(super) fn running(flows: &FlowSet, wanted: impl Fn(&SmolStr) -> bool) -> Vec
     for node in flows
         .nodes()
         .iter()
-        .filter(|node| flows.runs(node) && wanted(&node.id))
+        .filter(|node| flows.runs(node) && wanted(node))
     {
         let i = *place.entry(node.z.clone()).or_insert_with(|| {
             list.push(empty(node.z.clone()));

@@ -343,7 +343,7 @@ impl Thread {
     }
 
     fn running(&self, id: &str) -> Option<u32> {
-        let slot = *self.state.directory.get(id)?;
+        let slot = self.state.directory.get(id)?;
         self.slots
             .get(slot as usize)?
             .as_ref()?

@@ -62,8 +62,7 @@ fn thread(nodes: Vec<BoxedNode>) -> (Thread, mpsc::UnboundedReceiver<()>) {
                 ..Container::default()
             }),
         });
-        thread.state.infos.push(Some(Rc::clone(&info)));
-        thread.state.directory.insert(info.id.clone(), number);
+        thread.state.directory.insert(number, Rc::clone(&info));
         thread.slots.push(Some(Slot {
             node: Some(node),
             info,

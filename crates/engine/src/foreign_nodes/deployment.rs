@@ -33,7 +33,7 @@ impl Thread {
         }
         for (slot, _) in stops {
             // Before new nodes of the host set values in the same contexts.
-            let info = self.state.infos.get(*slot as usize).cloned().flatten();
+            let info = self.state.directory.info(*slot).cloned();
             if let Some(info) = info.filter(|info| self.state.is_foreign(info)) {
                 self.state.contexts.borrow_mut().forget_node(&info);
             }

@@ -46,7 +46,7 @@ impl Thread {
 
     /// Shows a status on the foreign nodes of some types.
     pub(super) fn show_on_foreign_nodes(&mut self, status: &Value, of: impl Fn(&str) -> bool) {
-        let infos = self.state.infos.iter().flatten();
+        let infos = self.state.directory.infos();
         let is_meant = |info: &NodeInfo| self.state.is_foreign(info) && of(&info.kind);
         let foreign: Vec<_> = infos.filter(|info| is_meant(info)).cloned().collect();
         for info in foreign {
@@ -77,7 +77,7 @@ impl Thread {
             return self.state.error(from, &failure, Some(message.clone()));
         }
         for target in targets {
-            if let Some(slot) = self.state.directory.get(target).copied() {
+            if let Some(slot) = self.state.directory.get(target) {
                 let mut copy = message.clone();
                 self.state.ensure_msgid(&mut copy);
                 self.state.push(slot, copy);

@@ -63,7 +63,7 @@ impl Thread {
             .collect();
         let restarts = restarts?;
         let rewired = |id: &SmolStr| {
-            let slot = *self.state.directory.get(id)?;
+            let slot = self.state.directory.get(id)?;
             Some((slot, Arc::clone(flows.get(id)?)))
         };
         let mut rewired: Vec<_> = plan.rewire.iter().map(rewired).collect::<Option<_>>()?;
@@ -109,7 +109,7 @@ impl Thread {
             .collect();
         for (number, node) in &rewired {
             let directory = &self.state.directory;
-            let slot_of = |id: &SmolStr| directory.get(id).copied();
+            let slot_of = |id: &SmolStr| directory.get(id);
             let wires = node.wires.iter();
             let wires = wires.map(|ids| ids.iter().filter_map(slot_of).collect());
             if let Some(Some(slot)) = self.slots.get_mut(*number as usize) {
@@ -148,8 +148,7 @@ impl Thread {
             config: !running.node.placed,
             kind: restart.kind,
         });
-        self.state.directory.insert(running.id.clone(), number);
-        self.state.infos[number as usize] = Some(info);
+        self.state.directory.insert(number, info);
         (running, number)
     }
 }

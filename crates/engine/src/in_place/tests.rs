@@ -158,7 +158,7 @@ impl Driven {
                 "runs": slot.node.is_some(), "wires": wires, "watched": slot.watched, "config": slot.config,
                 "name": info.name.as_deref(), "kind": info.kind.as_str(), "path": info.container.path.as_str(),
                 "groups": info.container.groups.iter().map(SmolStr::as_str).collect::<Vec<_>>(),
-                "joined": joined, "caught": caught, "found": self.thread.state.directory.get(&info.id) == Some(&number),
+                "joined": joined, "caught": caught, "found": self.thread.state.directory.get(&info.id) == Some(number),
             });
             (info.id.clone(), shape)
         });

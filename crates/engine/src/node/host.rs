@@ -204,7 +204,7 @@ impl<E> Host<'_, E> {
     /// Calls a node with a message, by its running id; false if there is none. A message that is too large is an error
     /// of this node instead.
     pub(crate) fn deliver(&mut self, id: &str, mut message: Message) -> bool {
-        let Some(slot) = self.state.directory.get(id).copied() else {
+        let Some(slot) = self.state.directory.get(id) else {
             return false;
         };
         if let Err(failure) = message.check() {
@@ -218,7 +218,7 @@ impl<E> Host<'_, E> {
 
     /// Wakes another node by its running id; false if there is none.
     pub(crate) fn wake(&mut self, id: &str, wake: Wake) -> bool {
-        let Some(slot) = self.state.directory.get(id).copied() else {
+        let Some(slot) = self.state.directory.get(id) else {
             return false;
         };
         self.state.push_wake(slot, wake);

@@ -1,8 +1,8 @@
 //! The natives that the library calls for the node whose code runs.
 
 use super::effect::Effect;
-use super::node_state::{Invocation, Phase};
-use super::outputs::Outputs;
+use super::node_state::{self, Invocation, Phase};
+use super::outputs::{self, Outputs};
 use super::{Scripts, contexts, failure, locales, paths, timezone, to_js};
 use crate::instance::timer_delay;
 use crate::log_level::Level;
@@ -43,8 +43,18 @@ fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     let weak = scripts.clone();
     // Code calls this one itself, with as many values as it likes.
     let send = move |ctx: Ctx<'js>, messages: Opt<JsValue<'js>>, clone: Opt<JsValue<'js>>| {
+        let messages = messages
+            .0
+            .unwrap_or_else(|| JsValue::new_undefined(ctx.clone()));
+        let is_copy = clone.0.as_ref().and_then(JsValue::as_bool) != Some(false);
+        if is_copy
+            && let Some((scripts, state)) = node_state::running(&weak)
+            && !state.closing.get()
+            && outputs::send_given(&scripts, &state, &messages)?
+        {
+            return Ok(());
+        }
         let call = Invocation::of(&weak, &ctx)?;
-        let messages = messages.0.unwrap_or_else(|| JsValue::new_undefined(ctx));
         send_messages(&call, &messages, &call.state.given_id(), clone.0.as_ref())
     };
     native.set("send", Function::new(ctx.clone(), send)?)?;

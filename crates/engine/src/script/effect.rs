@@ -9,6 +9,8 @@ use value::{Failure, Message, Value};
 pub enum Effect {
     /// Send a message to the first output; the code has finished with it.
     Pass(Message),
+    /// Send a message to the first output.
+    SendFirst(Message),
     /// Send messages to outputs, in one go.
     Send(Vec<(usize, Message)>),
     /// The code has finished with a message.

@@ -113,6 +113,13 @@ pub(super) struct Late {
     pub(super) object: Persistent<JsValue<'static>>,
 }
 
+/// The scripts of the thread, and the node whose code runs.
+pub(super) fn running(scripts: &Weak<Scripts>) -> Option<(Rc<Scripts>, Rc<State>)> {
+    let scripts = scripts.upgrade()?;
+    let state = scripts.current.borrow().clone()?;
+    Some((scripts, state))
+}
+
 /// A call from the library into Rust, made by the node whose code runs.
 pub(super) struct Invocation<'js> {
     pub(super) scripts: Rc<Scripts>,
@@ -124,8 +131,7 @@ pub(super) struct Invocation<'js> {
 impl<'js> Invocation<'js> {
     pub(super) fn of(scripts: &Weak<Scripts>, ctx: &Ctx<'js>) -> Result<Self> {
         let no_node = || Exception::throw_internal(ctx, "no node is running");
-        let scripts = scripts.upgrade().ok_or_else(no_node)?;
-        let state = scripts.current.borrow().clone().ok_or_else(no_node)?;
+        let (scripts, state) = running(scripts).ok_or_else(no_node)?;
         let plain = state
             .plain
             .borrow()

@@ -2,9 +2,9 @@
 //! §3.1).
 
 use super::effect::Effect;
-use super::node_state::{Invocation, Late, State};
+use super::node_state::{Given, Invocation, Late, State};
 use super::{Scripts, from_js};
-use rquickjs::{Ctx, Result, Value as JsValue};
+use rquickjs::{Ctx, Persistent, Result, Value as JsValue};
 use smol_str::SmolStr;
 use value::{Failure, Message, Value};
 
@@ -50,7 +50,7 @@ impl<'a, 'js> Outputs<'a, 'js> {
             state.push(if state.auto_done {
                 Effect::Pass(message)
             } else {
-                Effect::Send(vec![(0, message)])
+                Effect::SendFirst(message)
             });
             return Ok(());
         }
@@ -96,20 +96,17 @@ impl<'a, 'js> Outputs<'a, 'js> {
 
     /// An object as a message.
     pub(super) fn message(&self, object: &JsValue<'js>) -> Result<Message> {
-        Ok(Message::from_value(self.convert(object)?).unwrap_or_default())
+        if let Some(message) = given(self.scripts, self.state, object)? {
+            return Ok(message);
+        }
+        let value = from_js::value(self.scripts, self.ctx, object)?;
+        Ok(Message::from_value(value).unwrap_or_default())
     }
 
     /// Any value. Of the given message, what the code cannot see is as it was.
     pub(super) fn convert(&self, value: &JsValue<'js>) -> Result<Value> {
-        if let Some(visible) = &self.state.visible {
-            let given = self.state.given.borrow().clone();
-            if let Some(given) = given
-                && given.object.restore(self.ctx)? == *value
-                && let Some(object) = value.as_object()
-            {
-                let message = from_js::merged(self.scripts, object, given.message, visible)?;
-                return Ok(message.to_value());
-            }
+        if let Some(message) = given(self.scripts, self.state, value)? {
+            return Ok(message.to_value());
         }
         from_js::value(self.scripts, self.ctx, value)
     }
@@ -193,6 +190,37 @@ impl<'a, 'js> Outputs<'a, 'js> {
         }
         Ok(())
     }
+}
+
+/// The given message as the code has changed it, if the value is that one and the code does not see all of it: what it
+/// cannot see is as it was.
+fn given(scripts: &Scripts, state: &State, value: &JsValue<'_>) -> Result<Option<Message>> {
+    let (Some(visible), Some(object)) = (&state.visible, value.as_object()) else {
+        return Ok(None);
+    };
+    let before = {
+        let given = state.given.borrow();
+        let is_it = |given: &&Given| given.object == Persistent::save(value.ctx(), value.clone());
+        given
+            .as_ref()
+            .filter(is_it)
+            .map(|given| given.message.clone())
+    };
+    before
+        .map(|before| from_js::merged(scripts, object, before, visible))
+        .transpose()
+}
+
+/// Sends the given message with its own id, if the value is that one and the code cannot see the id; returns whether it is.
+pub(super) fn send_given(scripts: &Scripts, state: &State, value: &JsValue<'_>) -> Result<bool> {
+    let sees_id = |visible: &[SmolStr]| visible.iter().any(|name| name == "_msgid");
+    if state.visible.as_deref().is_none_or(sees_id) {
+        return Ok(false);
+    }
+    let message = given(scripts, state, value)?;
+    Ok(message
+        .map(|message| state.push(Effect::SendFirst(message)))
+        .is_some())
 }
 
 /// The message with this id; without one if it is `undefined`.

@@ -167,6 +167,7 @@ impl Function {
         for effect in effects {
             match effect {
                 Effect::Pass(message) => host.pass(message),
+                Effect::SendFirst(message) => host.send(0, message),
                 Effect::Send(messages) => host.send_all(messages),
                 Effect::Done(message) => host.done(message),
                 Effect::Error(failure, message) => host.error(failure, message),

@@ -83,7 +83,9 @@ fn run(source: &str, payload: impl Into<Value>) -> Vec<Effect> {
 /// The payload that a function makes, or what went wrong.
 fn payload(source: &str, given: impl Into<Value>) -> String {
     match run(source, given).first() {
-        Some(Effect::Pass(message)) => format!("{:?}", message.get("payload")),
+        Some(Effect::Pass(message) | Effect::SendFirst(message)) => {
+            format!("{:?}", message.get("payload"))
+        }
         Some(Effect::Send(messages)) => format!("{:?}", messages[0].1.get("payload")),
         other => format!("{other:?}"),
     }

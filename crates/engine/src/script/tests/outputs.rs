@@ -56,7 +56,7 @@ fn returning_a_value_that_is_no_message_is_an_error() {
         assert!(
             !run(&format!("return {source}"), 1.0)
                 .iter()
-                .any(|e| matches!(e, Effect::Send(_)))
+                .any(|e| matches!(e, Effect::Send(_) | Effect::SendFirst(_)))
         );
     }
 }
@@ -71,7 +71,7 @@ fn node_send_sends_a_copy_and_keeps_the_order() {
         .iter()
         .map(|e| match e {
             Effect::Send(m) => (m[0].0, m[0].1.get("payload").as_number()),
-            Effect::Pass(m) => (0, m.get("payload").as_number()),
+            Effect::Pass(m) | Effect::SendFirst(m) => (0, m.get("payload").as_number()),
             _ => (9, None),
         })
         .collect();

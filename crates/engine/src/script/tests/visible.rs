@@ -16,6 +16,7 @@ fn shown(effects: &[Effect]) -> String {
     let show = |message: &Message| format!("{:?}", message.to_value());
     let shown = effects.iter().map(|effect| match effect {
         Effect::Pass(message) => format!("pass {}", show(message)),
+        Effect::SendFirst(message) => format!("send 0 {}", show(message)),
         Effect::Done(message) => format!("done {}", show(message)),
         Effect::Error(failure, Some(message)) => format!("{failure} {}", show(message)),
         Effect::Send(sent) => sent
@@ -43,6 +44,8 @@ fn code_that_sees_some_properties_sends_the_same_as_code_that_sees_all() {
         "msg.payload[1][0] = 120; return [msg, null, [msg, msg]]",
         "node.send(msg); msg.k = 2; node.send([null, msg]); return msg",
         "node.send([[msg, msg], msg]); return null",
+        "msg._msgid = 'other'; node.send(msg); return null",
+        "node.send(msg); delete msg._msgid; node.send(msg)",
         "node.send(msg, false); msg.k = 3; return",
         "msg.k = 5; throw new Error('no')",
         "msg.k = 6; return Promise.resolve({ payload: msg.topic })",
