@@ -231,7 +231,7 @@ pub struct Tls {
     /// Certificates given by the operator, chosen by SNI; empty: the self-signed one.
     pub certificates: Vec<Certificate>,
     /// The certificate ordered by ACME; `None`: none is.
-    pub acme: Option<Acme>,
+    pub acme: Option<Box<Acme>>,
     /// Whether TLS 1.2 is offered beside 1.3.
     pub tls12: bool,
     /// The client certificates accepted; `None`: none are requested.

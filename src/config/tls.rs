@@ -87,7 +87,7 @@ fn ordered(
     table: Option<Spanned<raw::Acme>>,
     has_certificates: bool,
     source: &Source<'_>,
-) -> Result<Option<Acme>, SpannedError> {
+) -> Result<Option<Box<Acme>>, SpannedError> {
     let Some(table) = table else {
         return Ok(None);
     };
@@ -98,7 +98,8 @@ fn ordered(
             "[tls.acme] and [[tls.certificate]] exclude each other: keep the certificate that is ordered, or those in files",
         ));
     }
-    acme::acme(table.into_inner(), span, source).map(Some)
+    let acme = acme::acme(table.into_inner(), span, source)?;
+    Ok(Some(Box::new(acme)))
 }
 
 fn certificate(

@@ -48,7 +48,7 @@ pub(super) async fn keep_certificate(tls: Arc<Tls>, gateway: Weak<Gateway>) {
     let mut past = Past::default();
     loop {
         let config = tls.config();
-        let Some(wanted) = &config.acme else {
+        let Some(wanted) = config.acme.as_deref() else {
             tls.reloaded.notified().await;
             continue;
         };

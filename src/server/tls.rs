@@ -72,7 +72,7 @@ pub(super) fn check(config: &config::Tls) -> Result<(), Error> {
         certificate::read(&given.cert, &given.key, &provider)?;
     }
     client_certificate::verifier(config.clients.as_ref(), &provider)?;
-    config.acme.as_ref().map(acme::check).transpose()?;
+    config.acme.as_deref().map(acme::check).transpose()?;
     Ok(())
 }
 

@@ -97,9 +97,10 @@ impl Pebble {
     /// Lines of a gateway at this port that orders a certificate for these names.
     fn lines(&self, gateway: u16, domains: &[&str]) -> String {
         let (port, ca_file) = (self.port, self.ca_file());
+        let ca_file = ca_file.display();
         format!(
             "[server]\nlisten = [\"127.0.0.1:{gateway}\"]\n[tls.acme]\ndomains = {domains:?}\naccept_terms = true\n\
-             contact = [\"mailto:ops@example.org\"]\ndirectory = \"https://localhost:{port}/dir\"\nca_file = {ca_file:?}\n"
+             contact = [\"mailto:ops@example.org\"]\ndirectory = \"https://localhost:{port}/dir\"\nca_file = \"{ca_file}\"\n"
         )
     }
 

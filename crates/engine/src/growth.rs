@@ -31,10 +31,10 @@ const CASES: &[Case] = &[
     ("nested-groups", 100, |n| deployment(&nested_groups(n))),
     ("mqtt-subscriptions", 250, |n| deployment(&subscriptions(n))),
     ("subflow-edit", 250, |n| {
-        subflow_edit(n, DeploymentType::Nodes)
+        subflow_edit(n, DeploymentType::Nodes);
     }),
     ("subflow-edit-full", 250, |n| {
-        subflow_edit(n, DeploymentType::Full)
+        subflow_edit(n, DeploymentType::Full);
     }),
     ("tasks", 2000, tasks),
     ("catch-nodes", 500, catch_nodes),
