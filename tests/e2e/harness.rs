@@ -285,6 +285,11 @@ impl Process {
         self.whole_log.lock().unwrap().clone()
     }
 
+    /// Its log since the start, also what it wrote before it listened.
+    pub fn log_so_far(&self) -> Vec<String> {
+        self.whole_log.lock().unwrap().clone()
+    }
+
     /// The process id.
     pub fn id(&self) -> u32 {
         self.child.0.id()

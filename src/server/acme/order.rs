@@ -20,6 +20,9 @@ use zeroize::Zeroizing;
 /// The time for the validation, and for the issuance.
 const POLL_TIMEOUT: Duration = Duration::from_mins(2);
 
+/// Orders that begin again because of a nonce. Our choice: an authority that has lost its nonces gives new ones at once.
+const NONCE_RETRIES: usize = 5;
+
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::server) enum Error {
@@ -49,8 +52,33 @@ pub(in crate::server) enum Error {
     Timeout,
 }
 
-/// Orders a certificate, and keeps it in its file. `offer` answers validations from then on.
+impl Error {
+    fn is_bad_nonce(&self) -> bool {
+        let Self::Authority(instant_acme::Error::Api(problem)) = self else {
+            return false;
+        };
+        problem.r#type.as_deref() == Some("urn:ietf:params:acme:error:badNonce")
+    }
+}
+
+/// Orders a certificate, and keeps it in its file. `offer` answers validations from then on. An authority may refuse any nonce
+/// (RFC 8555 §6.5), also those with which the library repeats a request: then the order begins again.
 pub(in crate::server) async fn order(
+    acme: &config::Acme,
+    directory: &Path,
+    provider: &Arc<CryptoProvider>,
+    offer: &(dyn Fn(Option<ServerConfig>) + Sync),
+) -> Result<(), Error> {
+    for _ in 0..NONCE_RETRIES {
+        match attempt(acme, directory, provider, offer).await {
+            Err(error) if error.is_bad_nonce() => tracing::debug!(%error, "the order begins again"),
+            ended => return ended,
+        }
+    }
+    attempt(acme, directory, provider, offer).await
+}
+
+async fn attempt(
     acme: &config::Acme,
     directory: &Path,
     provider: &Arc<CryptoProvider>,
