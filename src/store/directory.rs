@@ -206,7 +206,7 @@ pub(super) fn failed(path: &Path, source: io::Error) -> Error {
 
 fn lock(path: &Path) -> Result<File, Error> {
     let mut file = failpoint::open(path).map_err(|source| failed(path, source))?;
-    match file.try_lock() {
+    match try_lock(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             return Err(Error::InUse {
@@ -221,6 +221,27 @@ fn lock(path: &Path) -> Result<File, Error> {
         .set_len(0)
         .and_then(|()| writeln!(file, "{}", std::process::id()));
     Ok(file)
+}
+
+#[cfg(not(test))]
+fn try_lock(file: &File) -> Result<(), TryLockError> {
+    file.try_lock()
+}
+
+/// Waits a little: a process that a parallel test has just forked holds a copy of a lock until its `exec`, also when the store of that
+/// lock has gone.
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests wait on their own threads")]
+fn try_lock(file: &File) -> Result<(), TryLockError> {
+    for _ in 0..100 {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+            locked => return locked,
+        }
+    }
+    file.try_lock()
 }
 
 /// The process that has locked the file, according to it.
