@@ -1,4 +1,4 @@
-//! What ACME (RFC 8555) needs: [`order`] speaks with a certification authority, through [`client`]; [`challenge`] proves to it, on
+//! What ACME (RFC 8555) needs: [`mod@order`] speaks with a certification authority, through [`client`]; [`challenge`] proves to it, on
 //! the TLS listeners, that the names are ours; [`files`] keeps the account and the certificate.
 
 mod challenge;
