@@ -16,6 +16,8 @@ const REMEMBERED: usize = 65_536;
 
 /// The limit of bad tokens, and those of each address in its window.
 pub(super) struct BadTokens {
+    /// How many times as many as the setting allows.
+    factor: u32,
     limit: u32,
     window: u64,
     addresses: FixedWindows<IpPrefix>,
@@ -24,6 +26,7 @@ pub(super) struct BadTokens {
 impl BadTokens {
     pub(super) fn new(limits: &config::Throttle) -> Self {
         Self {
+            factor: 1,
             limit: limits.bad_tokens_per_address,
             window: limits.window.as_secs(),
             addresses: FixedWindows::new(REMEMBERED),
@@ -35,13 +38,14 @@ impl BadTokens {
     /// through what honest clients of one address begin.
     pub(super) fn looked_up(limits: &config::Throttle) -> Self {
         let mut looked_up = Self::new(limits);
-        looked_up.limit = looked_up.limit.saturating_mul(10);
+        looked_up.factor = 10;
+        looked_up.limit(limits);
         looked_up
     }
 
     /// Replaces the limits; the tokens of the current windows stay counted.
     pub(super) fn limit(&mut self, limits: &config::Throttle) {
-        self.limit = limits.bad_tokens_per_address;
+        self.limit = limits.bad_tokens_per_address.saturating_mul(self.factor);
         self.window = limits.window.as_secs();
     }
 

@@ -249,7 +249,7 @@ impl Auth {
         let ended = self.0.registry.reload(users);
         self.throttle().limit(config.throttle.clone());
         self.bad_tokens().limit(&config.throttle);
-        *self.looked_up() = BadTokens::looked_up(&config.throttle);
+        self.looked_up().limit(&config.throttle);
         self.0.decided.notify_waiters();
         self.forget(ended).await
     }

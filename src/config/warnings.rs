@@ -10,6 +10,7 @@ impl Config {
         let others = self.open_warning().into_iter().chain(self.trust_warning());
         let others = others.chain(self.rebinding_warning()).chain(accounts);
         let others = others.chain(self.plain_store_warning());
+        let others = others.chain(self.unserved_certificate_warning());
         others.chain(self.grant_warnings())
     }
 
@@ -20,6 +21,14 @@ impl Config {
             "storage.url has sslmode=disable: whoever is between here and the database reads and changes sessions, and \
              so acts as any user"
                 .to_owned()
+        })
+    }
+
+    /// A certificate is ordered, and there is no listener that the authority can validate it at.
+    fn unserved_certificate_warning(&self) -> Option<String> {
+        let is_unserved = self.tls.acme.is_some() && self.server.listen.is_empty();
+        is_unserved.then(|| {
+            "[tls.acme] has no effect: server.listen is empty, so no TLS listener shows the certificate".to_owned()
         })
     }
 

@@ -43,6 +43,18 @@ pub struct StartContext {
     pub now: u64,
 }
 
+impl StartContext {
+    /// That of these parts.
+    pub fn new(store: Store, audit: Audit, metrics: Arc<Metrics>, now: u64) -> Self {
+        Self {
+            store,
+            audit,
+            metrics,
+            now,
+        }
+    }
+}
+
 impl Deployments {
     /// Loads the stored flow set and makes it live. Broken flow files stop nothing but the flows: they stay as they
     /// are, and nothing runs until they are repaired (and reloaded) or replaced.

@@ -26,12 +26,7 @@ async fn open(place: &TempDir) -> Deployments {
     Deployments::open(
         Runtime::Own(engine),
         &config.engine,
-        StartContext {
-            store,
-            audit,
-            metrics,
-            now: NOW,
-        },
+        StartContext::new(store, audit, metrics, NOW),
     )
     .await
     .unwrap()

@@ -198,14 +198,9 @@ impl Gateway {
         let tracer = Tracer::start(config.traces.as_deref(), &metrics).map_err(Error::Traces)?;
         let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
         let runtimes = backend::runtimes(&config, &metrics)?;
-        let topics = open_topics(&runtimes, config.comms.backlog);
-        control.spawn(Arc::clone(&topics).tell());
-        let context = StartContext {
-            store: store.clone(),
-            audit: audit.clone(),
-            metrics: Arc::clone(&metrics),
-            now,
-        };
+        let topics = open_topics(&runtimes, config.comms.backlog, &control);
+        let (shared, log) = (store.clone(), audit.clone());
+        let context = StartContext::new(shared, log, Arc::clone(&metrics), now);
         let backends = Backends::open(&mut config, runtimes, auth.as_ref(), &context).await?;
         freeze::go_on(&backends, &store).await?;
         let (comms, leaving) = comms(&config, auth.as_ref(), topics, &context);
@@ -401,10 +396,16 @@ async fn settle(gateway: Weak<Gateway>) {
 }
 
 /// Subscribes editors to our own engine, before the flows start, so that no event is missed.
-fn open_topics(runtimes: &[(config::Mount, Runtime)], backlog: usize) -> Arc<Topics> {
+fn open_topics(
+    runtimes: &[(config::Mount, Runtime)],
+    backlog: usize,
+    control: &Handle,
+) -> Arc<Topics> {
     let mut runtimes = runtimes.iter();
     let limits = Topics::limits(backlog);
-    Topics::new(runtimes.find_map(|(_, runtime)| runtime.listen(limits)))
+    let topics = Topics::new(runtimes.find_map(|(_, runtime)| runtime.listen(limits)));
+    control.spawn(Arc::clone(&topics).tell());
+    topics
 }
 
 /// Whether the key that signs the audit log can be read, if there is one.

@@ -109,26 +109,7 @@ fn known(
         return caller.ok_or_else(|| AccessError::BasicNeeded.into());
     }
     match token(&ctx.head.headers) {
-        Ok(Some(token)) => {
-            if let Some(caller) = auth.identify(token, now) {
-                count(TokenCheck::Valid);
-                return Ok(caller);
-            }
-            let is_new = auth.is_new_jwt(token) || auth.may_be_elsewhere(token);
-            if is_new && !ctx.has_looked_up {
-                return Err(Error::NewToken);
-            }
-            match auth.bad_token(ctx.peer.address.ip(), now) {
-                None => {
-                    count(TokenCheck::Invalid);
-                    Err(Error::BadToken)
-                }
-                Some(wait) => {
-                    count(TokenCheck::Throttled);
-                    Err(Error::BadTokens { wait })
-                }
-            }
-        }
+        Ok(Some(token)) => of_token(ctx, auth, token),
         Ok(None) => {
             let cookie = page_session::cookie(&ctx.head.headers).filter(|_| ambient.page);
             if let Some(caller) = cookie.and_then(|cookie| auth.identify_page(cookie, now)) {
@@ -149,6 +130,29 @@ fn known(
         Err(error) => {
             count(TokenCheck::Malformed);
             Err(error)
+        }
+    }
+}
+
+/// The caller of a bearer token.
+fn of_token(ctx: &RequestContext<'_>, auth: &Auth, token: &str) -> Result<Caller, Error> {
+    let count = |check| ctx.gateway.metrics.token_check(check);
+    if let Some(caller) = auth.identify(token, ctx.now) {
+        count(TokenCheck::Valid);
+        return Ok(caller);
+    }
+    let is_new = auth.is_new_jwt(token) || auth.may_be_elsewhere(token);
+    if is_new && !ctx.has_looked_up {
+        return Err(Error::NewToken);
+    }
+    match auth.bad_token(ctx.peer.address.ip(), ctx.now) {
+        None => {
+            count(TokenCheck::Invalid);
+            Err(Error::BadToken)
+        }
+        Some(wait) => {
+            count(TokenCheck::Throttled);
+            Err(Error::BadTokens { wait })
         }
     }
 }

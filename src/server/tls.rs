@@ -294,6 +294,7 @@ mod tests {
     use rustls::ClientConfig;
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    use std::path::Path;
     use tokio::net::TcpListener;
     use tokio_rustls::TlsConnector;
 
@@ -367,16 +368,21 @@ mod tests {
         assert_eq!(chosen(&names, Some("a.example.org"), ECDSA), 3);
     }
 
-    #[test]
-    fn a_reload_with_a_broken_file_keeps_the_old_certificate() {
-        let directory = tempfile::tempdir().unwrap();
-        let config = config::Tls {
-            directory: directory.path().into(),
+    /// The defaults, with the self-signed certificate in this directory.
+    fn defaults(directory: &Path) -> config::Tls {
+        config::Tls {
+            directory: directory.into(),
             certificates: Vec::new(),
             acme: None,
             tls12: true,
             clients: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_reload_with_a_broken_file_keeps_the_old_certificate() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = defaults(directory.path());
         let now = Duration::from_hours(500_000);
         let (tls, _) = Tls::open(&config, now).unwrap();
         let before = tls.current.load_full();
@@ -415,18 +421,16 @@ mod tests {
     #[tokio::test]
     async fn only_clients_that_offer_acme_alone_see_the_certificate_of_a_challenge() {
         let directory = tempfile::tempdir().unwrap();
-        let config = config::Tls {
-            directory: directory.path().into(),
-            certificates: Vec::new(),
-            acme: None,
-            tls12: true,
-            clients: None,
-        };
+        let config = defaults(directory.path());
         let (tls, found) = Tls::open(&config, crate::http::unix_time()).unwrap();
         let root = CertificateDer::from_pem_file(&found.file).unwrap();
         let acme: &[&[u8]] = &[b"acme-tls/1"];
         assert!(!is_shown_the_usual_one(&tls, &root, acme).await);
-        tls.offer_challenges(Some(acme::Challenges::of("localhost", tls.provider())));
+        let mut challenges = acme::Challenges::default();
+        challenges
+            .add("localhost", &[7; 32], tls.provider())
+            .unwrap();
+        tls.offer_challenges(Some(challenges.server(tls.provider()).unwrap()));
         let usual: [&[&[u8]]; 4] = [&[], &[b"h2"], &[b"http/1.1"], &[b"h2", b"acme-tls/1"]];
         for alpn in usual {
             assert!(is_shown_the_usual_one(&tls, &root, alpn).await, "{alpn:?}");

@@ -7,15 +7,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// What a command wrote; it must succeed.
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (out, errors) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {out}{errors}");
-    out
-}
+use testing::command::run;
 
 /// Makes the package of a version.
 fn build(version: &str, directory: &Path) -> PathBuf {

@@ -104,6 +104,31 @@ async fn everything_moves_from_sqlite_to_postgres_and_back() {
 }
 
 #[tokio::test]
+async fn a_deployment_waits_until_the_history_has_the_one_before_it() {
+    let (engine, postgres) = (engine(), Postgres::start());
+    let gateway = Gateway::with(&in_front_of(&engine, &postgres));
+    let admin = gateway.sign_in("admin").await;
+    let first = deploy(&gateway, &admin, "first").await;
+    postgres.sql(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no''; END';
+         CREATE TRIGGER refuse BEFORE INSERT ON deployments EXECUTE FUNCTION refuse()",
+    );
+    // It was sent when its entry failed, so it is acknowledged.
+    let second = deploy(&gateway, &admin, "second").await;
+    let next = flow_set(&[page("a", "/a", "third")]);
+    let refused = gateway.deployment(&admin, &next, None).send().await;
+    assert_eq!(refused.status, 500, "{}", refused.text());
+    assert_eq!(refused.json()["code"], "storage_failed");
+    let active = gateway.flows(&admin).await;
+    assert_eq!(active["rev"], json!(second), "it was not sent");
+
+    postgres.sql("DROP TRIGGER refuse ON deployments");
+    let third = deploy(&gateway, &admin, "third").await;
+    let known = revisions(&gateway, &admin).await;
+    assert_eq!(known[..3], [json!(third), json!(second), json!(first)]);
+}
+
+#[tokio::test]
 async fn a_dump_restores_the_sessions_and_the_history() {
     let (engine, postgres) = (engine(), Postgres::start());
     let lines = in_front_of(&engine, &postgres);

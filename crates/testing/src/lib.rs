@@ -1,4 +1,4 @@
-//! Helpers for the tests of several crates: inputs for the fuzz targets' checks, growth of time, free ports, a server of PostgreSQL.
+//! Helpers for the tests of several crates: inputs for the fuzz targets' checks, growth of time, free ports, programs, a server of PostgreSQL.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,6 +7,7 @@
     reason = "tests"
 )]
 
+pub mod command;
 pub mod inputs;
 pub mod ports;
 pub mod postgres;

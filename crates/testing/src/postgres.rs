@@ -1,5 +1,6 @@
 //! A PostgreSQL server of a test's own, of Debian's package.
 
+use crate::command::run;
 use crate::ports;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -72,7 +73,8 @@ impl Postgres {
         );
         own(directory.path());
         let data = directory.path().join("data");
-        let made = program("initdb")
+        let mut initdb = program("initdb");
+        initdb
             .args([
                 "--no-sync",
                 "--locale=C",
@@ -81,15 +83,8 @@ impl Postgres {
                 NAME,
             ])
             .args(arguments)
-            .arg("--pgdata")
-            .arg(&data)
-            .output()
-            .unwrap();
-        assert!(
-            made.status.success(),
-            "{}",
-            String::from_utf8_lossy(&made.stderr)
-        );
+            .arg("--pgdata");
+        run(initdb.arg(&data));
         let file = data.join("postgresql.conf");
         let text = fs::read_to_string(&file).unwrap();
         fs::write(&file, text + &settings).unwrap();
@@ -126,8 +121,8 @@ impl Postgres {
 
     fn sql_in(&self, database: &str, statement: &str) -> String {
         let port = self.port.to_string();
-        let asked = program("psql")
-            .env("PGPASSWORD", self.password.as_deref().unwrap_or_default())
+        let mut psql = program("psql");
+        psql.env("PGPASSWORD", self.password.as_deref().unwrap_or_default())
             .args([
                 "--no-psqlrc",
                 "--quiet",
@@ -144,46 +139,26 @@ impl Postgres {
                 "--dbname",
                 database,
             ])
-            .args(["--command", statement])
-            .output()
-            .unwrap();
-        assert!(
-            asked.status.success(),
-            "{}",
-            String::from_utf8_lossy(&asked.stderr)
-        );
-        String::from_utf8(asked.stdout)
-            .unwrap()
-            .trim_end()
-            .to_owned()
+            .args(["--command", statement]);
+        run(&mut psql).trim_end().to_owned()
     }
 
     /// `pg_dump` of its database into a file.
     pub fn dump(&self, file: &Path) {
         let url = format!("--dbname={}", self.url());
-        let dump = program("pg_dump").args(["--format=custom", &url]).output();
-        let dump = dump.unwrap();
-        assert!(
-            dump.status.success(),
-            "{}",
-            String::from_utf8_lossy(&dump.stderr)
-        );
-        fs::write(file, dump.stdout).unwrap();
+        let mut dump = program("pg_dump");
+        dump.args(["--format=custom", &url]);
+        // The server's user may not write where the file is.
+        let written = fs::File::create(file).unwrap();
+        run(dump.stdout(written));
     }
 
     /// `pg_restore` of such a file, in the place of what is there.
     pub fn restore(&self, file: &Path) {
         let url = format!("--dbname={}", self.url());
-        let restored = program("pg_restore")
-            .args(["--clean", "--if-exists", &url])
-            .stdin(fs::File::open(file).unwrap())
-            .output()
-            .unwrap();
-        assert!(
-            restored.status.success(),
-            "{}",
-            String::from_utf8_lossy(&restored.stderr)
-        );
+        let mut restore = program("pg_restore");
+        restore.args(["--clean", "--if-exists", &url]);
+        run(restore.stdin(fs::File::open(file).unwrap()));
     }
 
     /// Ends the server, and with it all its connections.

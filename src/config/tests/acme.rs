@@ -57,3 +57,15 @@ fn acme_that_could_not_work_or_was_not_agreed_to_is_refused() {
         assert!(error.contains(words), "{text}: {error}");
     }
 }
+
+#[test]
+fn a_certificate_that_no_listener_shows_is_a_warning() {
+    let agreed = acme("accept_terms = true");
+    let warns = |lines: &str| {
+        let text = format!("{agreed}{lines}");
+        let warnings: Vec<_> = good(&text).warnings().collect();
+        warnings.concat().contains("[tls.acme] has no effect")
+    };
+    assert!(!warns(""));
+    assert!(warns("[server]\nlisten = []\nplain = \"127.0.0.1:1880\"\n"));
+}

@@ -36,7 +36,7 @@ pub(in crate::server) struct Challenges(HashMap<String, Arc<CertifiedKey>>);
 
 impl Challenges {
     /// Answers for a name; `digest` is the SHA-256 of the key authorization.
-    pub(super) fn add(
+    pub(in crate::server) fn add(
         &mut self,
         name: &str,
         digest: &[u8],
@@ -65,17 +65,6 @@ impl Challenges {
             .with_cert_resolver(Arc::new(self));
         server.alpn_protocols = vec![PROTOCOL.to_vec()];
         Ok(server)
-    }
-}
-
-#[cfg(test)]
-impl Challenges {
-    /// A challenge for one name, as an order has it.
-    #[allow(clippy::unwrap_used, reason = "tests")]
-    pub(in crate::server) fn of(name: &str, provider: &Arc<CryptoProvider>) -> ServerConfig {
-        let mut challenges = Self::default();
-        challenges.add(name, &[7; 32], provider).unwrap();
-        challenges.server(provider).unwrap()
     }
 }
 
