@@ -180,6 +180,18 @@ fn switched_on(lines: &[&str], at: usize, length: usize) {
         .copied()
         .collect();
     let text = text.join("\n");
+    let text = with_its_needs(&block, text);
+    let config = Config::parse(&text, "gateway.toml", directory.path());
+    assert!(
+        config.is_ok(),
+        "{}\n{}",
+        block.join("\n"),
+        config.unwrap_err()
+    );
+}
+
+/// The file with a block switched on, and what that block excludes or needs elsewhere.
+fn with_its_needs(block: &[&str], text: String) -> String {
     // `auth = "off"` and [auth] exclude each other, and the file says so.
     let text = if block.contains(&"auth = \"off\"") {
         without_auth_tables(&text)
@@ -192,22 +204,23 @@ fn switched_on(lines: &[&str], at: usize, length: usize) {
     } else {
         text
     };
+    // Members of a cluster share a database, and start the engine as a process.
+    let text = if block.contains(&"[cluster]") {
+        let shared = "[storage]\nurl = \"postgres://flowgate@127.0.0.1/flowgate\"\ncredential_secret = \"secret\"\n";
+        let text = text.replace("[storage]\n", shared);
+        text.replace("[engine]\n", "[engine]\nisolation = \"process\"\n")
+    } else {
+        text
+    };
     // Gateways that share a database stand in front of upstreams.
     let is_shared = block
         .iter()
         .any(|line| line.contains("postgres:") || line.starts_with("url_file"));
-    let text = if is_shared {
+    if is_shared {
         text + "\n[upstream]\nurl = \"http://127.0.0.1:1880\"\n"
     } else {
         text
-    };
-    let config = Config::parse(&text, "gateway.toml", directory.path());
-    assert!(
-        config.is_ok(),
-        "{}\n{}",
-        block.join("\n"),
-        config.unwrap_err()
-    );
+    }
 }
 
 fn without_auth_tables(text: &str) -> String {

@@ -3,6 +3,7 @@
 //! Knows the bounds of the numbers; nothing of flows.
 
 use super::Engine;
+use super::context;
 use super::engine_listen::{self, GROUP, USER, group_id, user_id};
 use super::error::SpannedError;
 use super::installs::{Installs, installs};
@@ -11,7 +12,6 @@ use super::raw;
 use super::route;
 use super::setting::{Source, flag, is_variable, number};
 use flows::HiddenVariables;
-use smol_str::SmolStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::{Spanned, Value};
@@ -63,26 +63,6 @@ pub struct HostSocket {
     pub users: Vec<u32>,
 }
 
-/// One `[[engine.context]]`: a store for what flows remember.
-#[derive(Debug, Clone)]
-pub struct ContextStore {
-    /// Its name in flows.
-    pub name: SmolStr,
-    /// Its files; `None`: in memory only.
-    pub files: Option<ContextFiles>,
-}
-
-/// The files of a context store of module `localfilesystem`.
-#[derive(Debug, Clone)]
-pub struct ContextFiles {
-    /// Their directory.
-    pub directory: PathBuf,
-    /// The maximum delay until a change is written (30 s, as in Node-RED).
-    pub flush: Duration,
-    /// A context of more bytes is neither read nor written.
-    pub file_limit: usize,
-}
-
 /// The name of a variable, perhaps with a `*` at its end.
 fn variables(text: &str) -> Option<String> {
     let name = text.strip_suffix('*').unwrap_or(text);
@@ -92,7 +72,7 @@ fn variables(text: &str) -> Option<String> {
 /// The table, complete.
 pub(super) fn engine(
     raw: raw::Engine,
-    process: Option<EngineProcess>,
+    (process, has_members): (Option<EngineProcess>, bool),
     data: &Path,
     source: &Source<'_>,
 ) -> Result<Engine, SpannedError> {
@@ -130,7 +110,7 @@ pub(super) fn engine(
                 )?
                 .unwrap_or_default(),
         ),
-        context: contexts(raw.context, data, source)?,
+        context: context::contexts(raw.context, (data, has_members), source)?,
         node_host: raw
             .node_host
             .map(|table| node_host(table, data, source))
@@ -245,71 +225,5 @@ fn functions(entry: Option<&Spanned<Value>>, source: &Source<'_>) -> Result<bool
         "never" => Some(false),
         "when needed" => Some(true),
         _ => None,
-    })
-}
-
-/// The stores, each name once.
-fn contexts(
-    raw: Vec<Spanned<raw::ContextStore>>,
-    data: &Path,
-    source: &Source<'_>,
-) -> Result<Vec<ContextStore>, SpannedError> {
-    let mut stores: Vec<ContextStore> = Vec::new();
-    for table in raw {
-        let span = table.span();
-        let store = context(table, data, source)?;
-        if stores.iter().any(|other| other.name == store.name) {
-            let sentence = format!("a context store named {:?} is configured above", store.name);
-            return Err(SpannedError::rule(span, sentence));
-        }
-        stores.push(store);
-    }
-    Ok(stores)
-}
-
-fn context(
-    table: Spanned<raw::ContextStore>,
-    data: &Path,
-    source: &Source<'_>,
-) -> Result<ContextStore, SpannedError> {
-    let span = table.span();
-    let raw = table.into_inner();
-    let (Some(name), Some(module)) = (raw.name, raw.module) else {
-        let sentence =
-            "an [[engine.context]] needs name, and module: \"memory\" or \"localfilesystem\"";
-        return Err(SpannedError::rule(span, sentence));
-    };
-    let named = |text: &str| {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        (!text.is_empty() && text.chars().all(allowed)).then(|| SmolStr::from(text))
-    };
-    let name = source.parsed(&name, "a name of letters, digits, _ and -", named)?;
-    let on_disk = source.parsed(
-        &module,
-        "\"memory\" or \"localfilesystem\"",
-        |text| match text {
-            "memory" => Some(false),
-            "localfilesystem" => Some(true),
-            _ => None,
-        },
-    )?;
-    if !on_disk {
-        if raw.directory.is_some() || raw.flush.is_some() || raw.file_limit.is_some() {
-            let sentence = "directory, flush and file_limit are for the module \"localfilesystem\"";
-            return Err(SpannedError::rule(span, sentence));
-        }
-        return Ok(ContextStore { name, files: None });
-    }
-    let files = ContextFiles {
-        directory: match raw.directory {
-            Some(entry) => source.path(&entry)?,
-            None => data.join("context"),
-        },
-        flush: source.duration(raw.flush, 30 * SECOND, MS..=HOUR)?,
-        file_limit: source.size(raw.file_limit, 64 << 20, 1024..=GIB)?,
-    };
-    Ok(ContextStore {
-        name,
-        files: Some(files),
     })
 }

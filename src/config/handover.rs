@@ -16,6 +16,8 @@ pub struct Handover {
     credential_secret: Option<String>,
     inaccessible_paths: Vec<PathBuf>,
     safe: bool,
+    /// Whether another gateway runs the engine when this one does not.
+    pub is_member: bool,
     /// The bytes of data that the process may have.
     pub memory_limit: Option<u64>,
 }
@@ -49,6 +51,7 @@ impl Config {
                 Vec::new()
             },
             safe: self.engine.safe,
+            is_member: self.cluster.is_some(),
             memory_limit: process.memory_limit,
         })
     }
@@ -65,6 +68,10 @@ impl Config {
         let of_traces = self.traces.as_deref();
         let of_traces = of_traces.and_then(|traces| traces.certificate.as_ref());
         for certificate in certificates.chain(of_traces) {
+            paths.extend([certificate.cert.clone(), certificate.key.clone()]);
+        }
+        if let Some(cluster) = &self.cluster {
+            let certificate = &cluster.certificate;
             paths.extend([certificate.cert.clone(), certificate.key.clone()]);
         }
         let own = paths.iter().map(absolute);

@@ -4,6 +4,7 @@
 //! that is the engine's ([`super::Handover`]), with the paths of what is the gateway's, which it must not open.
 
 use super::Config;
+use super::context;
 use super::error::SpannedError;
 use super::raw;
 use super::setting::{Source, is_variable};
@@ -198,6 +199,9 @@ fn engine_file(file: &mut Table, process: &EngineProcess) {
     });
     table(file, "engine", &|engine| {
         engine.remove("isolation");
+        if let Some(stores) = engine.get_mut("context") {
+            context::for_process(stores, &process.directory);
+        }
         engine.remove("operations");
         let limit = engine.remove("memory_limit");
         if let (Some(_), Some(bytes)) = (limit, process.memory_limit) {
@@ -214,6 +218,9 @@ fn engine_file(file: &mut Table, process: &EngineProcess) {
     table(file, "storage", &|storage| {
         storage.remove("credential_secret");
         storage.remove("credential_secret_file");
+        for of_gateway in ["url", "url_file", "ca_file", "grace"] {
+            storage.remove(of_gateway);
+        }
         storage.insert("directory".to_owned(), path(&process.directory).into());
         let history = storage.get("history").and_then(Value::as_integer);
         let history = history.map_or(HISTORY, |history| history.min(HISTORY));

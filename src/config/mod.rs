@@ -12,8 +12,10 @@ mod approval;
 mod audit;
 mod audit_sink;
 mod claims;
+mod cluster;
 mod comms;
 mod conditions;
+mod context;
 mod engine;
 mod engine_listen;
 mod error;
@@ -55,9 +57,11 @@ pub use acme::{Acme, ExternalAccount};
 pub use approval::Approval;
 pub use audit_sink::{AuditSink, SinkKind};
 pub use claims::{Claim, ClaimGrant};
+pub use cluster::Cluster;
 pub use comms::Origin;
 pub use conditions::Conditions;
-pub use engine::{ContextFiles, ContextStore, HostSocket, NodeHost};
+pub use context::{ContextFiles, ContextStore, SHARED_CONTEXTS};
+pub use engine::{HostSocket, NodeHost};
 pub use engine_listen::{EngineListen, EngineSocket};
 pub use error::{Diagnostic, Error, Problem};
 pub use handover::Handover;
@@ -135,6 +139,8 @@ pub struct Config {
     pub editor: Editor,
     /// The persistent storage.
     pub storage: Storage,
+    /// The other gateways that can run the engine; `None`: there are none.
+    pub cluster: Option<Box<Cluster>>,
     /// The listener of `/metrics`, `/healthz` and `/readyz`; `None` switches it off.
     pub operations: Option<SocketAddr>,
     /// Hosts under which that listener answers, beside addresses and the machine's own names.

@@ -10,8 +10,9 @@ use super::{
     Auth, Config, Console, Editor, Limits, Log, Route, Server, Storage, Throttle, Timeouts,
 };
 use super::{
-    admin_route, audit, comms, conditions, engine, engine_listen, headers, hosts, identity,
-    isolation, jwt, networks, oidc, policy, proxy_headers, route, tls, traces, upstream, users,
+    admin_route, audit, cluster, comms, conditions, engine, engine_listen, headers, hosts,
+    identity, isolation, jwt, networks, oidc, policy, proxy_headers, route, tls, traces, upstream,
+    users,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -51,6 +52,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     let storage = storage(raw.storage, source)?;
     let (mut raw_engine, mut raw_upstream, data) = (raw.engine, raw.upstream, &storage.directory);
     let process = isolation::isolation(&mut raw_engine, &mut raw_upstream, data, source)?;
+    let cluster = cluster::cluster(raw.cluster, &storage, process.is_some(), source)?;
     let has_own_engine = raw_upstream.is_none() || process.is_some();
     let upstreams = upstream::upstreams(raw_upstream, auth.as_ref(), &raw.policy, source)?;
     let node_host = raw_engine.node_host.is_some();
@@ -71,9 +73,10 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         policy: policy::policy(raw.policy, source)?,
         comms: comms::comms(raw.comms, source)?,
         console: console(raw.console)?,
-        engine: engine::engine(raw_engine, process, data, source)?,
+        engine: engine::engine(raw_engine, (process, cluster.is_some()), data, source)?,
         editor: editor(raw.editor, has_own_engine, source)?,
         storage,
+        cluster,
         operations,
         operations_hosts: hosts::hosts(raw.operations_hosts, source)?.unwrap_or_default(),
         log: log(raw.log, source)?,
@@ -94,8 +97,8 @@ fn sharing(config: &Config, has_own_engine: bool, span: Span) -> Result<(), Span
         .iter()
         .map(|upstream| &upstream.mount.policy);
     let approves = policies.any(|policy| !policy.approval.flows.is_empty());
-    let sentence = if has_own_engine {
-        "gateways that share a database stand in front of upstreams: the own engine keeps its flows in its directory"
+    let sentence = if has_own_engine && config.cluster.is_none() {
+        "gateways that share a database stand in front of upstreams, or need a [cluster]: the own engine keeps its flows in its directory"
     } else if config.storage.history == 0 {
         "gateways that share a database need the history, which tells what another one has deployed: storage.history must not be 0"
     } else if approves && config.storage.credential_secret.is_none() {

@@ -245,6 +245,7 @@ const PUBLIC: &[&str] = &[
     "comms.origins", "comms.sign_in", "comms.waiting", "comms.waiting_per_address", "comms.heartbeat", "comms.frame",
     "comms.frames", "comms.queue", "comms.backlog", "comms.upstream_frame", "comms.upstream_away",
     "console.enabled", "editor.modules",
+    "cluster.advertise", "cluster.listen", "cluster.cert", "cluster.key", "cluster.ca_file",
     "engine.threads", "engine.close_timeout", "engine.script_memory", "engine.script_timeout", "engine.debug_length",
     "engine.message_buffer", "engine.queue_messages", "engine.queue_bytes", "engine.memory", "engine.http_node_root",
     "engine.start_attempts", "engine.settle", "engine.request_timeout", "engine.socket_reconnect",

@@ -265,7 +265,10 @@ pub(super) fn runtimes(
 ) -> Result<Vec<(config::Mount, Runtime)>, Error> {
     let mut runtimes = Vec::new();
     for behind in &config.upstreams {
-        let upstream = Upstream::open(behind.clone(), metrics)?;
+        let upstream = match &config.cluster {
+            Some(cluster) => Upstream::open_in_cluster(behind.clone(), cluster, metrics)?,
+            None => Upstream::open(behind.clone(), metrics)?,
+        };
         runtimes.push((behind.mount.clone(), Runtime::Upstream(upstream)));
     }
     if runtimes.is_empty() {

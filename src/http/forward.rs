@@ -3,6 +3,8 @@
 //! Most are passed on unchanged. A change of flows is read whole, checked and sent under the deployment lock; the
 //! settings get the caller as their user.
 
+#[cfg(feature = "engine")]
+use super::admin;
 use super::dialect::{self, Version};
 use super::error::Error;
 use super::forward_change::{answer, error_page_as_json, no_refusal, run, whole_flow_set};
@@ -67,6 +69,13 @@ pub(super) async fn act(
         Target::History(history) => Box::pin(history::act(ctx, path, history)).await,
         Target::Endpoint if websocket::is_wanted(ctx.head) => {
             Box::pin(tunnel::open(ctx, path, upstream)).await
+        }
+        // The engine of a cluster runs at another member next.
+        #[cfg(feature = "engine")]
+        Target::Admin(asked @ (Admin::UserSettings | Admin::SaveUserSettings))
+            if ctx.gateway.config.cluster.is_some() =>
+        {
+            Box::pin(admin::act(ctx, path, asked)).await
         }
         // These read JSON, if there is a body.
         Target::Admin(

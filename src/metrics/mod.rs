@@ -55,6 +55,7 @@ pub struct Metrics {
     comms: Comms,
     /// Registered when it is first set: most gateways share nothing.
     shared_store: OnceLock<Gauge>,
+    leader: OnceLock<Gauge>,
     #[cfg(feature = "engine")]
     loads: load::Loads,
 }
@@ -106,6 +107,7 @@ impl Metrics {
             flows: Flows::register(&recorder),
             comms: Comms::register(&recorder),
             shared_store: OnceLock::new(),
+            leader: OnceLock::new(),
             #[cfg(feature = "engine")]
             loads: load::Loads::default(),
             histograms,
@@ -320,6 +322,19 @@ impl Metrics {
             )
         });
         reachable.set(if reached { 1.0 } else { 0.0 });
+    }
+
+    /// Whether this gateway of a cluster runs the engine.
+    pub fn leads(&self, leads: bool) {
+        let leader = self.leader.get_or_init(|| {
+            gauge(
+                &self.recorder,
+                "flowgate_engine_leader",
+                "Whether this gateway of a cluster runs the engine: 1 or 0.",
+                &[],
+            )
+        });
+        leader.set(if leads { 1.0 } else { 0.0 });
     }
 
     /// The metrics of the upstream of this name, registered at the first call.

@@ -22,6 +22,8 @@ mod drain;
 #[cfg(feature = "engine")]
 mod engine_process;
 mod engine_socket;
+#[cfg(feature = "engine")]
+mod fail_over;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod h2_flood;
@@ -55,6 +57,7 @@ use crate::gateway::{self, Gateway};
 use crate::http::unix_time;
 use crate::metrics::Metrics;
 use crate::sinks;
+use crate::store::Replica;
 use crate::traces;
 use control::Control;
 use crypto::Secret;
@@ -100,6 +103,9 @@ pub enum Error {
         /// Advice for the operator.
         advice: &'static str,
     },
+    /// The certificates of a cluster's members.
+    #[error("[cluster]: {0}")]
+    Cluster(String),
     /// The engine's process cannot be isolated, or has refused to start.
     #[error("[engine] isolation: {0}")]
     Isolation(String),
@@ -162,17 +168,23 @@ pub fn check(config: &Config) -> Result<(), Error> {
     traces::check(config.traces.as_deref()).map_err(gateway::Error::Traces)?;
     #[cfg(feature = "engine")]
     engine_process::check(config)?;
+    #[cfg(feature = "engine")]
+    fail_over::check(config)?;
     Ok(tls::check(&config.tls)?)
 }
 
 /// Starts a gateway; returns when its flows are live and it serves. May be called from a task of any runtime, whose
 /// thread it then blocks for that time.
 pub fn start(config: Config) -> Result<Running, Error> {
-    start_with(config, &Inherited::default())
+    start_with(config, &Inherited::default(), None)
 }
 
-/// The same with sockets that were opened before.
-fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
+/// The same with sockets that were opened before, and what keeps the state of the engine elsewhere.
+fn start_with(
+    config: Config,
+    inherited: &Inherited,
+    replica: Option<Replica>,
+) -> Result<Running, Error> {
     #[cfg(feature = "engine")]
     let (config, listener) = engine_process::prepare(config)?;
     let metrics = Metrics::new();
@@ -189,9 +201,12 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
             .spawn(Arc::clone(&operations).listen(listener));
     }
 
-    let (gateway, notices) = open_gateway(config, &metrics, &control.runtime)?;
+    let (gateway, notices) = open_gateway((config, replica), &metrics, &control.runtime)?;
     #[cfg(feature = "engine")]
-    let engine_process = engine_process::start(&gateway, listener)?;
+    let engine_process = match fail_over::start(&gateway)? {
+        Some(member) => Some(member),
+        None => engine_process::start(&gateway, listener)?,
+    };
     // The first and only time.
     let _ = gateway
         .config_check
@@ -333,7 +348,7 @@ fn tell(found: &Found, metrics: &Metrics) {
 
 /// Waits on a channel, not on the runtime: the caller may itself be a task of another one.
 fn open_gateway(
-    config: Config,
+    (config, replica): (Config, Option<Replica>),
     metrics: &Arc<Metrics>,
     control: &Handle,
 ) -> Result<(Arc<Gateway>, gateway::Notices), Error> {
@@ -341,6 +356,13 @@ fn open_gateway(
     let (metrics, handle) = (Arc::clone(metrics), control.clone());
     control.spawn(async move {
         let result = Gateway::open(config, metrics, handle, unix_time).await;
+        let result = match (result, replica) {
+            (Ok(opened), Some(replica)) => {
+                let replicated = opened.0.store.replicate(replica).await;
+                replicated.map(|()| opened).map_err(gateway::Error::Store)
+            }
+            (result, _) => result,
+        };
         let _ = done.send(result);
     });
     Ok(opened.recv().map_err(|_| Error::Lost)??)

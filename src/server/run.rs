@@ -5,6 +5,7 @@ use super::engine_process::Handed;
 use super::sd_notify::Supervisor;
 use super::{Error, Inherited, Running, inaccessible_paths, reload, start_with};
 use crate::config::{Config, EngineListen};
+use crate::store::Replica;
 use crypto::Secret;
 use rustix::fs::Mode;
 use rustix::process::{
@@ -25,24 +26,37 @@ const OTHER_DESCRIPTORS: usize = 64;
 /// certificates and the account at the upstream again, and so does a change of their files.
 pub fn run(config: Config) -> ExitCode {
     run_with(config, "engine.listen.inaccessible_paths", |config| {
-        Ok((Inherited::take(config)?, Box::new(|| ())))
+        Ok(Given {
+            inherited: Inherited::take(config)?,
+            replica: None,
+            report: Box::new(|| ()),
+        })
     })
 }
 
 /// Runs the engine of a gateway that has started this process, until that ends it.
 #[cfg(feature = "engine")]
 pub fn run_handed(config: Config, handed: Handed) -> ExitCode {
-    run_with(config, "engine.isolation", |_| {
-        let (listener, ready) = handed.follow_gateway().map_err(Error::Threads)?;
-        Ok((
-            Inherited::of_engine(listener),
-            Box::new(move || ready.report()),
-        ))
+    run_with(config, "engine.isolation", |config| {
+        let begun = handed.begin(config);
+        let begun = begun.map_err(|error| Error::Isolation(error.to_string()))?;
+        let (replica, link) = (begun.replica, begun.link);
+        Ok(Given {
+            inherited: Inherited::of_engine(begun.listener),
+            replica,
+            report: Box::new(move || link.report_ready()),
+        })
     })
 }
 
-/// Listening sockets that are there already, and what to do when requests are served.
-type Given = (Inherited, Box<dyn FnOnce()>);
+/// What is there already.
+struct Given {
+    inherited: Inherited,
+    /// What keeps the state of the engine elsewhere; `None`: nothing does.
+    replica: Option<Replica>,
+    /// What to do when requests are served.
+    report: Box<dyn FnOnce()>,
+}
 
 /// `setting` names the one that takes paths away; `given` runs after that, as it may start a thread.
 fn run_with(
@@ -87,8 +101,12 @@ fn run_until_signalled(
     given: impl FnOnce(&mut Config) -> Result<Given, Error>,
 ) -> Result<(), Error> {
     allow_descriptors(&mut config);
-    let (inherited, report) = given(&mut config)?;
-    let running = start_with(config, &inherited)?;
+    let Given {
+        inherited,
+        replica,
+        report,
+    } = given(&mut config)?;
+    let running = start_with(config, &inherited, replica)?;
     // A draining process must not hold them: its successor takes them from systemd.
     drop(inherited);
     let runtime = Builder::new_current_thread()

@@ -222,7 +222,9 @@ impl Disk {
             &self.retention,
         )?;
         let made = if permitted() {
-            self.put_in_place(&change.files).map(|()| Some(number))
+            self.replicate_deployment(&record.revision.rev, &change.files)
+                .and_then(|()| self.put_in_place(&change.files))
+                .map(|()| Some(number))
         } else {
             Ok(None)
         };

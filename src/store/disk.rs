@@ -3,6 +3,7 @@
 use super::credentials;
 use super::database::{DATABASE, Database, Retention};
 use super::directory::Directory;
+use super::engine_state::Replica;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
 use super::written::{FileIds, Written};
 use super::{Error, write_ahead_log};
@@ -23,6 +24,8 @@ pub(super) struct Disk {
     pub(super) written: Option<Written>,
     /// The newest deployment, while its files are not forced to disk.
     pub(super) unsynced: Option<i64>,
+    /// What keeps the state of the engine elsewhere; `None`: nothing does.
+    pub(super) replica: Option<Replica>,
     credential_secret: Option<Secret>,
 }
 
@@ -49,6 +52,7 @@ impl Disk {
             finished: None,
             written: None,
             unsynced: None,
+            replica: None,
             credential_secret: config.credential_secret.clone(),
         };
         disk.finished = disk.bring_forward()?;

@@ -81,6 +81,15 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Removes a directory with all that is in it, if it is there.
+pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
+    next()?;
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Forces the names in a directory to disk: a rename is lost in a power failure until then.
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     next()?;

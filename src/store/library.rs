@@ -14,6 +14,12 @@ use std::path::{Path, PathBuf};
 /// Folders within folders. Our choice.
 const DEPTH: usize = 16;
 
+/// The folder of the library.
+const FOLDER: &str = "lib";
+
+/// The kinds of what is in it, each a folder.
+pub const KINDS: [&str; 3] = ["flows", "functions", "templates"];
+
 /// Bytes of a name: file systems have 255, and a new file has a longer name while it is written.
 const NAME: usize = 200;
 
@@ -59,9 +65,17 @@ impl LibraryPath {
         fine.then_some(Self { kind, names })
     }
 
+    /// The place of a file of this path below the data directory; `None`: it is none of the library's.
+    pub(super) fn of_file(path: &str) -> Option<Self> {
+        let mut names = path.strip_prefix(FOLDER)?.strip_prefix('/')?.split('/');
+        let kind = names.next()?;
+        let kind = KINDS.into_iter().find(|known| *known == kind)?;
+        Self::new(kind, names.map(str::to_owned).collect())
+    }
+
     /// Below the data directory; the flows' files have `.json` at the end.
     fn path(&self, directory: &Directory) -> PathBuf {
-        let mut path = directory.path("lib").join(self.kind);
+        let mut path = directory.path(FOLDER).join(self.kind);
         path.extend(&self.names);
         path
     }
@@ -110,11 +124,7 @@ impl Directory {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Ok(());
         };
-        let mut content = String::new();
-        for (name, value) in facts {
-            let _ = writeln!(content, "// {name}: {}", on_one_line(value));
-        }
-        content.push_str(text);
+        let content = library_file(facts, text);
         self.make_folder(folder)?;
         let staged = folder.join(format!(".{}.new", name.display()));
         write_new(&staged, content.as_bytes())
@@ -124,6 +134,39 @@ impl Directory {
                 let _ = failpoint::remove(&staged);
                 failed(&path, source)
             })
+    }
+
+    /// The path of a place's file below the data directory.
+    pub(super) fn library_name(&self, place: &LibraryPath) -> String {
+        let path = place.file(self);
+        let below = path.strip_prefix(self.path("")).unwrap_or(&path);
+        below.to_string_lossy().into_owned()
+    }
+
+    /// All files of the library with their contents, by their paths below the data directory.
+    pub(super) fn whole_library(&self) -> Result<Vec<(String, String)>, Error> {
+        let mut files = Vec::new();
+        let kinds = KINDS.into_iter();
+        let mut places: Vec<_> = kinds
+            .filter_map(|kind| LibraryPath::new(kind, Vec::new()))
+            .collect();
+        while let Some(place) = places.pop() {
+            let Some(Entry::Folder { folders, items }) = self.library(&place)? else {
+                continue;
+            };
+            let names = items.into_iter().map(|item| item.name);
+            let below = |name| {
+                let names = place.names.iter().cloned().chain([name]);
+                LibraryPath::new(place.kind, names.collect())
+            };
+            for file in names.filter_map(below) {
+                let path = file.path(self);
+                let content = fs::read_to_string(&path).map_err(|source| failed(&path, source))?;
+                files.push((self.library_name(&file), content));
+            }
+            places.extend(folders.into_iter().filter_map(below));
+        }
+        Ok(files)
     }
 
     /// Makes a folder of the library with those above it.
@@ -159,6 +202,16 @@ impl Directory {
         }
         Ok(kind)
     }
+}
+
+/// The content of a file with these facts and this text.
+pub(super) fn library_file(facts: &[(String, String)], text: &str) -> String {
+    let mut content = String::new();
+    for (name, value) in facts {
+        let _ = writeln!(content, "// {name}: {}", on_one_line(value));
+    }
+    content.push_str(text);
+    content
 }
 
 fn is_absent(error: &io::Error) -> bool {

@@ -8,6 +8,7 @@ mod database;
 mod deployments;
 mod directory;
 mod disk;
+mod engine_state;
 mod failpoint;
 mod flow_files;
 #[cfg(any(test, fuzzing))]
@@ -34,8 +35,9 @@ mod write_ahead_log;
 mod written;
 
 pub use deployments::{Page, Past};
+pub use engine_state::{EngineState, Replica, is_engine_state, take_over};
 pub use history::History;
-pub use library::{Entry, Item, LibraryPath};
+pub use library::{Entry, Item, KINDS, LibraryPath};
 #[cfg(feature = "postgres")]
 pub use migrate::{MigrateTo, migrate};
 pub use node_history::{NodeChange, NodePage};
@@ -47,6 +49,8 @@ pub use relocate::{Locked, has_flows_to_move, lock, move_flow_files};
 pub use shared::Turn;
 #[cfg(feature = "postgres")]
 pub use shared::{Follower, SharedChange};
+#[cfg(feature = "engine")]
+pub use shared::{KeptState, Lease, Seen};
 pub use tags::Tagged;
 pub use upstream_history::UpstreamRecord;
 
@@ -55,6 +59,7 @@ use crate::config;
 use crypto::Secret;
 use disk::Disk;
 use flows::{Counts, Credentials, FlowSet};
+use library::library_file;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use thread::StoreThread;
@@ -545,9 +550,15 @@ impl Store {
         facts: Vec<(String, String)>,
         text: String,
     ) -> Result<(), Error> {
-        self.owner
-            .ask(move |disk| disk.directory.save_in_library(&place, &facts, &text))
-            .await
+        let save = move |disk: &mut Disk| {
+            let (name, content) = (
+                disk.directory.library_name(&place),
+                library_file(&facts, &text),
+            );
+            disk.replicate([(name, content)].into())?;
+            disk.directory.save_in_library(&place, &facts, &text)
+        };
+        self.owner.ask(save).await
     }
 
     /// The end of the freeze that an operator has commanded, seconds since 1970, and its reason.
@@ -567,8 +578,10 @@ impl Store {
     /// Remembers whether flows run.
     pub async fn save_running(&self, running: bool) -> Result<(), Error> {
         let running = if running { "true" } else { "false" };
-        self.owner
-            .ask(move |disk| disk.database.save_fact(RUNNING, running))
-            .await
+        let save = |disk: &mut Disk| {
+            disk.replicate([(RUNNING.to_owned(), running.to_owned())].into())?;
+            disk.database.save_fact(RUNNING, running)
+        };
+        self.owner.ask(save).await
     }
 }

@@ -1,5 +1,7 @@
 //! The store of a program that was built without PostgreSQL: no other gateway shares it.
 
+#[cfg(feature = "engine")]
+use super::EngineState;
 use super::database::Database;
 use super::{Error, Store};
 use crate::config;
@@ -35,7 +37,75 @@ impl Turn {
     }
 }
 
+/// The row of a lease as it was seen.
+#[cfg(feature = "engine")]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Where other members reach the holder.
+    pub holder: Option<String>,
+    /// The fencing number.
+    pub fence: i64,
+}
+
+/// The lease of the engine: no other gateway runs it.
+#[cfg(feature = "engine")]
+pub enum Lease {}
+
+#[cfg(feature = "engine")]
+#[allow(
+    clippy::unused_async,
+    reason = "it asks the database in a program with PostgreSQL"
+)]
+impl Lease {
+    /// The row.
+    pub async fn see(&mut self) -> Result<Seen, Error> {
+        match *self {}
+    }
+
+    /// Takes it.
+    pub async fn take(&mut self, _: &Seen, _: &str) -> Result<Option<i64>, Error> {
+        match *self {}
+    }
+
+    /// Renews it.
+    pub async fn renew(&mut self, _: i64) -> Result<bool, Error> {
+        match *self {}
+    }
+
+    /// Gives it up.
+    pub async fn release(&mut self, _: i64) -> Result<(), Error> {
+        match *self {}
+    }
+}
+
+/// The state of the engine that gateways keep: none does.
+#[cfg(feature = "engine")]
+pub enum KeptState {}
+
+#[cfg(feature = "engine")]
+#[allow(
+    clippy::unused_async,
+    reason = "it asks the database in a program with PostgreSQL"
+)]
+impl KeptState {
+    /// All of it.
+    pub async fn all(&mut self) -> Result<EngineState, Error> {
+        match *self {}
+    }
+
+    /// Keeps a part of it.
+    pub async fn keep(&mut self, _: i64, _: &EngineState) -> Result<bool, Error> {
+        match *self {}
+    }
+}
+
 impl Store {
+    /// No other gateway runs the engine.
+    #[cfg(feature = "engine")]
+    pub fn lease(&self) -> Option<(Lease, KeptState)> {
+        self.shared.as_ref().map(|shared| match *shared {})
+    }
+
     /// No other gateway changes the store.
     pub fn grace(&self) -> Option<Duration> {
         self.shared.as_ref().map(|shared| match *shared {})

@@ -1,6 +1,7 @@
 //! Opens a connection to the upstream: TCP, TLS if the url requires it, or a Unix socket; HTTP/1.1.
 
 use super::http1::{Connection, Stream};
+use super::leader::Members;
 use super::{Error, KEEPALIVE};
 use crate::config;
 use crate::metrics;
@@ -59,6 +60,8 @@ pub(super) struct Connect {
     socket: Option<PathBuf>,
     limit: Duration,
     tls: Option<(TlsConnector, ServerName<'static>)>,
+    /// The members of a cluster, of which one has the socket; `None`: there are none.
+    pub(super) members: Option<Members>,
     metrics: Arc<metrics::Upstream>,
 }
 
@@ -81,6 +84,7 @@ impl Connect {
             socket: config.socket.clone(),
             limit: config.connect,
             tls,
+            members: None,
             metrics,
         })
     }
@@ -99,6 +103,11 @@ impl Connect {
     }
 
     async fn open(&self) -> io::Result<Box<Connection>> {
+        if let Some(members) = &self.members
+            && let Some(stream) = members.connect().await?
+        {
+            return Ok(self.speak(stream));
+        }
         if let Some(socket) = &self.socket {
             return Ok(self.speak(connect_unix(socket).await?));
         }

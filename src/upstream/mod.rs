@@ -22,6 +22,7 @@ mod gateway_client;
 mod headers;
 mod health;
 mod http1;
+mod leader;
 mod lingering;
 mod outbound;
 mod pool;
@@ -52,6 +53,7 @@ pub use headers::{
     TraceHeaders, USER, returned, seen_by_flows,
 };
 pub use http1::{InvalidResponse, Upgraded};
+pub use leader::Leader;
 pub use outbound::{ByteStream, Outbound, OutboundTls};
 pub use probe::probe;
 pub use request_body::{Outgoing, Refusal};
@@ -152,16 +154,47 @@ impl Upstream {
         Self::with_metrics(config, metrics)
     }
 
+    /// Prepares connections to the engine of a cluster, wherever that runs.
+    pub fn open_in_cluster(
+        config: config::Upstream,
+        cluster: &config::Cluster,
+        metrics: &Metrics,
+    ) -> Result<Self, OpenError> {
+        let metrics = metrics.upstream(&config.mount.name);
+        let members = leader::Members::new(cluster)?;
+        Self::of(config, Some(members), metrics)
+    }
+
+    /// Connections go there from now on, if this is the engine of a cluster; whether they went elsewhere before.
+    pub fn follow(&self, leader: Leader) -> bool {
+        let members = self.0.connect.members.as_ref();
+        let is_other = members.is_some_and(|members| members.follow(leader));
+        if is_other {
+            self.0.pool.renew();
+        }
+        is_other
+    }
+
     /// The same with these metrics.
     pub fn with_metrics(
         config: config::Upstream,
         metrics: metrics::Upstream,
     ) -> Result<Self, OpenError> {
+        Self::of(config, None, metrics)
+    }
+
+    fn of(
+        config: config::Upstream,
+        members: Option<leader::Members>,
+        metrics: metrics::Upstream,
+    ) -> Result<Self, OpenError> {
         let metrics = Arc::new(metrics);
         let account = config.account.clone().map(Account::new);
         metrics.authorized(account.is_none());
+        let mut connect = Connect::new(&config, Arc::clone(&metrics))?;
+        connect.members = members;
         Ok(Self(Arc::new(Inner {
-            connect: Connect::new(&config, Arc::clone(&metrics))?,
+            connect,
             pool: Pool::new(config.pool, config.keep_alive, Arc::clone(&metrics)),
             account,
             metrics,
@@ -247,7 +280,9 @@ impl Upstream {
         &self,
         request: Request<Outgoing>,
     ) -> Result<(Response<()>, Box<Connection>), Error> {
+        let generation = self.0.pool.generation();
         let mut connection = self.0.connect.connect().await?;
+        connection.generation = generation;
         let response = self.ask(&mut connection, request, Instant::now()).await?;
         Ok((response, connection))
     }

@@ -48,6 +48,8 @@ struct Counted(Arc<metrics::Upstream>);
 /// The kept connections of one upstream.
 pub(super) struct Pool {
     number: usize,
+    /// Raised when the upstream is elsewhere: connections from before are of no use.
+    generation: AtomicUsize,
     size: usize,
     keep_alive: Duration,
     metrics: Arc<metrics::Upstream>,
@@ -58,10 +60,21 @@ impl Pool {
     pub(super) fn new(size: usize, keep_alive: Duration, metrics: Arc<metrics::Upstream>) -> Self {
         Self {
             number: POOLS.fetch_add(1, Ordering::Relaxed),
+            generation: AtomicUsize::new(0),
             size,
             keep_alive,
             metrics,
         }
+    }
+
+    /// That of connections that are made now.
+    pub(super) fn generation(&self) -> usize {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Uses no connection again that was made before.
+    pub(super) fn renew(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
     /// A connection that takes a request, as far as can be known; the one used last, because it is the least likely
@@ -69,7 +82,8 @@ impl Pool {
     pub(super) fn take(&self, now: Instant) -> Option<Box<Connection>> {
         loop {
             let mut kept = of_this_thread(self.number, |pool| pool.kept.pop())??;
-            if kept.is_good(now, self.keep_alive) {
+            if kept.connection.generation == self.generation() && kept.is_good(now, self.keep_alive)
+            {
                 return Some(kept.connection);
             }
         }

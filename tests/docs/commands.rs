@@ -523,6 +523,7 @@ documents! {
     proxy: "docs/proxy.md", Started, 0;
     forward_auth: "docs/forward-auth.md", Started, 0;
     operation: "docs/operation.md", Started, 0;
+    cluster: "docs/cluster.md", Started, 2;
     metrics: "docs/metrics.md", Started, 0;
     audit: "docs/audit.md", Started, 0;
     security: "docs/security.md", Started, 0;

@@ -33,7 +33,7 @@ pub fn launch(lines: &str, directory: &Path, change: impl FnOnce(&mut Command)) 
 }
 
 /// The processes whose parent is this one.
-fn children(parent: u32) -> Vec<u32> {
+pub fn children(parent: u32) -> Vec<u32> {
     let line = format!("\nPPid:\t{parent}\n");
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -54,12 +54,16 @@ async fn engine_of(gateway: &Process) -> u32 {
 }
 
 fn kill(process: u32) {
+    signal(process, "KILL");
+}
+
+pub fn signal(process: u32, name: &str) {
     let mut kill = Command::new("kill");
-    let status = kill.args(["-s", "KILL", &process.to_string()]).status();
+    let status = kill.args(["-s", name, &process.to_string()]).status();
     assert!(status.unwrap().success());
 }
 
-fn is_gone(process: u32) -> bool {
+pub fn is_gone(process: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status"));
     status.map_or(true, |status| status.contains("State:\tZ"))
 }

@@ -99,6 +99,7 @@ mod editor_install;
 mod endpoint;
 mod engine_limits;
 mod export_import;
+mod fail_over;
 mod failpoints;
 mod fallback;
 mod flow_files;

@@ -32,6 +32,7 @@ mod in_place;
 mod inspect;
 mod instance;
 mod joined_flows;
+pub mod lease;
 mod listeners;
 pub mod load;
 mod log_level;

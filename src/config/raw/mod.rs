@@ -4,6 +4,7 @@
 
 mod acme;
 mod audit;
+mod cluster;
 mod engine;
 mod federated;
 mod storage;
@@ -11,6 +12,7 @@ mod traces;
 
 pub(super) use acme::Acme;
 pub(super) use audit::{Audit, AuditSink};
+pub(super) use cluster::Cluster;
 pub(super) use engine::{ContextStore, Engine, EngineListen, Install, NodeHost};
 pub(super) use federated::{ClaimGrant, Jwt, Oidc};
 pub(super) use storage::Storage;
@@ -102,6 +104,7 @@ pub(super) struct Root {
     pub(super) editor: Editor,
     #[serde(default)]
     pub(super) storage: Storage,
+    pub(super) cluster: Option<Spanned<Cluster>>,
     #[serde(default)]
     pub(super) log: Log,
     #[serde(default)]

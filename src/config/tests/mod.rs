@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::too_many_lines, reason = "tests")]
 
 mod acme;
+#[cfg(all(feature = "engine", feature = "postgres"))]
+mod cluster;
 mod federated;
 mod secrets;
 mod upstreams;

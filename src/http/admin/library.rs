@@ -8,13 +8,10 @@ use crate::http::path::Path;
 use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
-use crate::store::{self, Entry, LibraryPath};
+use crate::store::{self, Entry, KINDS, LibraryPath};
 use hyper::{Response, StatusCode};
 use serde_json::{Map, Value as Json};
 use std::io::ErrorKind;
-
-/// The kinds of things that editors save.
-const KINDS: [&str; 3] = ["flows", "functions", "templates"];
 
 /// `GET /library/:library/:type/…`
 pub(super) async fn read(

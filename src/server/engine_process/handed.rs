@@ -1,18 +1,20 @@
 //! What the engine's process gets from the gateway that starts it: its configuration and the gateway's end on standard input,
 //! which is a socket, and its listening socket as standard output.
 
-use crate::config::{Config, Error, Handover};
+use super::lease;
+use super::message::{ToEngine, ToGateway, line, of_line};
+use crate::config::{Config, Error, Handover, SHARED_CONTEXTS};
+use crate::store::{EngineState, Replica, take_over};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::stdio::{dup2_stdin, dup2_stdout};
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-
-/// The line with which the process reports that it serves.
-pub(super) const READY: &str = "ready";
 
 /// How gladly the system ends this process when memory runs out, before the gateway (`proc_pid_oom_score_adj(5)`: -1000 to
 /// 1000). Our choice: the middle, so that what flows have started can have a higher one.
@@ -21,8 +23,10 @@ const OOM_SCORE_ADJ: &str = "500";
 /// What the process has got.
 pub struct Handed {
     handover: Handover,
-    gateway: UnixStream,
+    gateway: BufReader<UnixStream>,
     listener: UnixListener,
+    /// The state of the engine that ran elsewhere before; `None`: it never runs elsewhere.
+    state: Option<EngineState>,
 }
 
 impl Handed {
@@ -35,9 +39,11 @@ impl Handed {
         }
         let gateway = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         let listener = UnixListener::from(io::stdout().as_fd().try_clone_to_owned()?);
+        let mut gateway = BufReader::new(gateway);
         let mut line = zeroize::Zeroizing::new(Vec::new());
-        BufReader::new(&gateway).read_until(b'\n', &mut line)?;
+        gateway.read_until(b'\n', &mut line)?;
         let handover: Handover = serde_json::from_slice(&line).map_err(io::Error::other)?;
+        let state = handover.is_member.then(|| leased(&mut gateway));
         listener.local_addr()?;
         // Nothing that flows start may inherit them.
         dup2_stdin(File::open("/dev/null")?)?;
@@ -50,6 +56,7 @@ impl Handed {
             setrlimit(Resource::Data, limit)?;
         }
         Ok(Self {
+            state: state.transpose()?,
             handover,
             gateway,
             listener,
@@ -61,28 +68,126 @@ impl Handed {
         self.handover.config()
     }
 
-    /// The listening socket, and the gateway, for which a thread waits: this process ends when the gateway has ended, however
-    /// that came about.
-    pub(in crate::server) fn follow_gateway(self) -> io::Result<(UnixListener, Ready)> {
-        let mut gateway = self.gateway.try_clone()?;
-        let wait = move || {
-            // Nothing comes any more.
-            let _ = gateway.read(&mut [0]);
-            process::exit(1);
+    /// Takes over the state that it was given, and follows the gateway.
+    pub(in crate::server) fn begin(self, config: &Config) -> io::Result<Begun> {
+        let link = Link(Arc::new(Mutex::new(self.gateway.get_ref().try_clone()?)));
+        let (kept, answers) = sync_channel(1);
+        follow_gateway(self.gateway, link.clone(), kept)?;
+        let replica = match self.state {
+            None => None,
+            Some(state) => {
+                lease::watch()?;
+                take_over(&config.storage, &state).map_err(io::Error::other)?;
+                link.tell(&ToGateway::TakenOver)?;
+                let replica = replica(link.clone(), answers);
+                keep_contexts(config, &replica);
+                Some(replica)
+            }
         };
-        thread::Builder::new()
-            .name("gateway".to_owned())
-            .spawn(wait)?;
-        Ok((self.listener, Ready(self.gateway)))
+        Ok(Begun {
+            listener: self.listener,
+            link,
+            replica,
+        })
     }
 }
 
-/// Reports to the gateway that the engine serves.
-pub(in crate::server) struct Ready(UnixStream);
-
-impl Ready {
-    /// An error: the gateway has ended, and so will this process.
-    pub(in crate::server) fn report(&self) {
-        let _ = writeln!(&self.0, "{READY}");
+/// Takes the first lease, and the state.
+fn leased(gateway: &mut BufReader<UnixStream>) -> io::Result<EngineState> {
+    loop {
+        match next(gateway)? {
+            Some(ToEngine::Lease(until)) => engine::lease::extend(until),
+            Some(ToEngine::TakeOver(state)) => return Ok(state),
+            Some(ToEngine::Kept(_)) => {}
+            None => return Err(ErrorKind::UnexpectedEof.into()),
+        }
     }
+}
+
+/// The next message; `None`: the gateway has ended.
+fn next(gateway: &mut BufReader<UnixStream>) -> io::Result<Option<ToEngine>> {
+    let mut line = Vec::new();
+    match gateway.read_until(b'\n', &mut line)? {
+        0 => Ok(None),
+        _ => of_line(&line).map(Some),
+    }
+}
+
+/// A process of an engine that has followed its gateway.
+pub(in crate::server) struct Begun {
+    /// Where it is to listen.
+    pub(in crate::server) listener: UnixListener,
+    /// The way to the gateway.
+    pub(in crate::server) link: Link,
+    /// What keeps its state elsewhere; `None`: nothing does.
+    pub(in crate::server) replica: Option<Replica>,
+}
+
+/// Waits for the gateway on a thread: this process ends when the gateway has ended, however that came about.
+fn follow_gateway(
+    mut gateway: BufReader<UnixStream>,
+    link: Link,
+    kept: SyncSender<Result<(), String>>,
+) -> io::Result<()> {
+    let mut act = move || -> io::Result<()> {
+        while let Some(message) = next(&mut gateway)? {
+            match message {
+                ToEngine::Lease(until) => {
+                    engine::lease::extend(until);
+                    link.tell(&ToGateway::Alive)?;
+                }
+                // No thread waits for an answer that was not asked for.
+                ToEngine::Kept(result) => drop(kept.try_send(result)),
+                ToEngine::TakeOver(_) => {}
+            }
+        }
+        Ok(())
+    };
+    let follow = move || {
+        // Nothing comes any more.
+        let _ = act();
+        process::exit(1);
+    };
+    let thread = thread::Builder::new().name("gateway".to_owned());
+    thread.spawn(follow).map(drop)
+}
+
+/// The way to the gateway.
+#[derive(Clone)]
+pub(in crate::server) struct Link(Arc<Mutex<UnixStream>>);
+
+impl Link {
+    /// Reports that the engine serves.
+    pub(in crate::server) fn report_ready(&self) {
+        // An error: the gateway has ended, and so will this process.
+        let _ = self.tell(&ToGateway::Ready);
+    }
+
+    fn tell(&self, message: &ToGateway) -> io::Result<()> {
+        let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        stream.write_all(line(message)?.as_bytes())
+    }
+}
+
+/// Asks the gateway to keep state, and waits for its answer, which comes before the lease ends.
+fn replica(link: Link, answers: Receiver<Result<(), String>>) -> Replica {
+    let answers = Mutex::new(answers);
+    Arc::new(move |state| {
+        let gone = || "the gateway has ended".to_owned();
+        // One at a time: the answers have no names.
+        let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+        link.tell(&ToGateway::Keep(state)).map_err(|_| gone())?;
+        answers.recv().unwrap_or_else(|_| Err(gone()))
+    })
+}
+
+/// Has what flows remember in shared contexts kept too.
+fn keep_contexts(config: &Config, replica: &Replica) {
+    let replica = Arc::clone(replica);
+    let keep = move |name: &str, text: &str| {
+        let name = format!("{SHARED_CONTEXTS}/{name}");
+        replica([(name, text.to_owned())].into())
+    };
+    let directory = config.storage.directory.join(SHARED_CONTEXTS);
+    engine::context::keep_below(directory, Box::new(keep));
 }

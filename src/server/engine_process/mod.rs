@@ -3,10 +3,14 @@
 //! its own beginning.
 
 mod handed;
+mod lease;
+mod link;
 mod log;
+mod message;
 mod prepare;
 mod supervisor;
 
 pub use handed::Handed;
+pub(super) use link::Member;
 pub(super) use prepare::{check, prepare};
-pub(super) use supervisor::{Supervised, start};
+pub(super) use supervisor::{First, Plan, Supervised, start, supervise};

@@ -44,10 +44,12 @@ pub(in crate::server) fn prepare(
     move_flow_files(&locked, &data, &process.directory).map_err(gateway::Error::Store)?;
     let socket = &process.socket;
     let failed = |error| Error::Isolation(format!("{}: {error}", socket.display()));
-    let listener = bind(socket).map_err(failed)?;
+    // It may never run here if another gateway can.
+    let is_first = config.cluster.is_none();
+    let listener = is_first.then(|| bind(socket).map_err(failed)).transpose()?;
     config.engine.node_host = None;
     config.editor.modules = None;
-    Ok((config, Some(listener)))
+    Ok((config, listener))
 }
 
 /// Listens in the place of the process before, in the data directory, which is this gateway's alone.

@@ -1,16 +1,17 @@
 //! Starts the engine's process with a new listening socket and its part of the configuration, waits until it ends, and starts
 //! it again after a while. While there is none, no process listens on the socket, so that requests are refused at once.
 
-use super::handed::READY;
+use super::link::{Member, talk};
 use super::log::Line;
 use super::prepare::bind;
-use crate::config::EngineProcess;
+use crate::config::{Config, EngineProcess};
 use crate::gateway::Gateway;
 use crate::server::Error;
 use crypto::Secret;
 use engine::log_lines;
 use engine::restart_delay::RestartDelay;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::convert::Infallible;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream as StdUnixStream};
@@ -18,7 +19,7 @@ use std::process::{Command as StdCommand, ExitStatus, Stdio};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::sync::{Notify, watch};
@@ -40,6 +41,9 @@ const MESSAGE: &str = "flowgate: ";
 /// Lets the allocator map memory when it is needed: it would reserve a GiB at once, which counts as data.
 const LAZY_ALLOCATOR: (&str, &str) = ("MIMALLOC_ARENA_EAGER_COMMIT", "0");
 
+/// The variable with the number of the lease: flows that give it to others let these refuse a process that comes too late.
+const FENCE: &str = "FLOWGATE_FENCE";
+
 /// Variables by which a service manager knows the gateway: the process is none of its services.
 const SERVICE_VARIABLES: [&str; 6] = [
     "NOTIFY_SOCKET",
@@ -57,6 +61,11 @@ pub(in crate::server) struct Supervised {
 }
 
 impl Supervised {
+    /// What the task supervises, which ends the process when it is asked to.
+    pub(in crate::server) fn new(end: watch::Sender<bool>, task: JoinHandle<()>) -> Self {
+        Self { end, task }
+    }
+
     /// Ends the process as SIGTERM does; kills it if it takes longer than this.
     pub(in crate::server) async fn end(mut self, limit: Duration) {
         self.end.send_replace(true);
@@ -73,11 +82,32 @@ impl Drop for Supervised {
 }
 
 /// What each process of a gateway is started with.
-struct Plan {
+pub(in crate::server) struct Plan {
     process: EngineProcess,
     handover: Secret,
     /// Variables that it does not get.
     hidden: Vec<String>,
+    /// What it has as that of a member of a cluster.
+    pub(in crate::server) member: Option<Member>,
+}
+
+impl Plan {
+    /// That of a gateway; `None`: its engine has no process.
+    pub(in crate::server) fn of(config: &Config) -> Result<Option<Self>, Error> {
+        let (Some(process), Some(handover)) = (&config.engine.process, config.handover()) else {
+            return Ok(None);
+        };
+        let handover = serde_json::to_string(&handover);
+        let handover = handover.map_err(|error| Error::Isolation(error.to_string()))?;
+        let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let hidden = variables.filter(|name| config.engine.hide_env.hides(name));
+        Ok(Some(Self {
+            process: process.clone(),
+            handover: Secret::new(handover + "\n"),
+            hidden: hidden.collect(),
+            member: None,
+        }))
+    }
 }
 
 /// Starts the process; returns when the engine serves. An error: it has refused to start, and says why. One that is killed
@@ -86,28 +116,15 @@ pub(in crate::server) fn start(
     gateway: &Gateway,
     listener: Option<UnixListener>,
 ) -> Result<Option<Supervised>, Error> {
-    let config = &gateway.config;
-    let (Some(process), Some(handover)) = (&config.engine.process, config.handover()) else {
+    let Some(plan) = Plan::of(&gateway.config)? else {
         return Ok(None);
     };
-    let handover = serde_json::to_string(&handover);
-    let handover = handover.map_err(|error| Error::Isolation(error.to_string()))?;
-    let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let hidden = variables.filter(|name| config.engine.hide_env.hides(name));
-    let plan = Plan {
-        process: process.clone(),
-        handover: Secret::new(handover + "\n"),
-        hidden: hidden.collect(),
-    };
     let restarts = gateway.metrics.engine_restarts();
-    let (end, ended) = watch::channel(false);
+    let (end, mut ended) = watch::channel(false);
     let (first, started) = sync_channel(1);
-    let task = gateway.control.spawn(supervise(
-        plan,
-        ended,
-        First(Some(first), listener),
-        restarts,
-    ));
+    let task = gateway.control.spawn(async move {
+        supervise(&plan, &mut ended, First(Some(first), listener), &restarts).await;
+    });
     match started.recv() {
         Ok(Err(refused)) => Err(Error::Isolation(refused)),
         Ok(Ok(())) | Err(_) => Ok(Some(Supervised { end, task })),
@@ -115,7 +132,8 @@ pub(in crate::server) fn start(
 }
 
 /// The gateway waits for the result of the first process, which has a listening socket already.
-struct First(Option<SyncSender<Result<(), String>>>, Option<UnixListener>);
+#[derive(Default)]
+pub(in crate::server) struct First(Option<SyncSender<Result<(), String>>>, Option<UnixListener>);
 
 impl First {
     /// Gives the result, if there was none before.
@@ -137,16 +155,17 @@ enum Ended {
     Exited(String),
 }
 
-async fn supervise(
-    plan: Plan,
-    mut end: watch::Receiver<bool>,
+/// Runs one process after the other, until the gateway wants their end.
+pub(in crate::server) async fn supervise(
+    plan: &Plan,
+    end: &mut watch::Receiver<bool>,
     mut first: First,
-    restarts: metrics::Counter,
+    restarts: &metrics::Counter,
 ) {
     let mut delay = RestartDelay::default();
     loop {
         let since = Instant::now();
-        let ended = run(&plan, &mut end, &mut first).await;
+        let ended = run(plan, end, &mut first).await;
         let reason = match ended.unwrap_or_else(|error| Ended::Exited(error.to_string())) {
             Ended::Wanted => return,
             Ended::Crashed(reason) => {
@@ -163,7 +182,7 @@ async fn supervise(
         tracing::error!(process = "engine", %reason, "the engine's process has ended; it starts again in {delay:?}");
         tokio::select! {
             () = sleep(delay) => {}
-            () = wanted(&mut end) => return,
+            () = wanted(end) => return,
         }
         restarts.increment(1);
     }
@@ -196,12 +215,19 @@ async fn run(plan: &Plan, end: &mut watch::Receiver<bool>, first: &mut First) ->
     };
     let serve = async {
         channel.write_all(plan.handover.reveal().as_bytes()).await?;
-        let mut line = String::new();
-        BufReader::new(&mut channel).read_line(&mut line).await?;
-        if line.trim_end() == READY {
-            first.is(Ok(()));
+        let member = plan.member.as_ref();
+        if let Some(member) = member {
+            member.hear();
         }
-        std::future::pending::<io::Result<()>>().await
+        let talked = talk(&mut channel, member, || first.is(Ok(()))).await;
+        match talked {
+            // It ends, and its status says why.
+            Err(error) if error.kind() != io::ErrorKind::InvalidData => {
+                std::future::pending().await
+            }
+            Ok(never) => match never {},
+            Err(error) => Err::<Infallible, _>(error),
+        }
     };
     let wait = async {
         let ended = tokio::select! {
@@ -302,6 +328,9 @@ fn command(plan: &Plan) -> StdCommand {
     }
     for name in &plan.hidden {
         command.env_remove(name);
+    }
+    if let Some(member) = &plan.member {
+        command.env(FENCE, member.fence.to_string());
     }
     if plan.process.memory_limit.is_some() {
         command.env(LAZY_ALLOCATOR.0, LAZY_ALLOCATOR.1);

@@ -6,7 +6,8 @@ use super::connection::{Connection, Postgres, values};
 use crate::store::Error;
 
 /// The migrations: entry n brings a database of version n to version n + 1. Only ever added to.
-const MIGRATIONS: &[&str] = &[r#"
+const MIGRATIONS: &[&str] = &[
+    r#"
     CREATE TABLE session (
         token BYTEA PRIMARY KEY, "user" TEXT NOT NULL, client TEXT NOT NULL, scope TEXT NOT NULL,
         created BIGINT NOT NULL, expires BIGINT NOT NULL, password BYTEA, agent TEXT NOT NULL,
@@ -68,7 +69,13 @@ const MIGRATIONS: &[&str] = &[r#"
         key BYTEA, name TEXT, address TEXT, at BIGINT, changed TIMESTAMPTZ NOT NULL DEFAULT now()
     );
     CREATE INDEX change_changed ON change (changed);
-"#];
+"#,
+    "
+    CREATE TABLE engine_lease (fence BIGINT PRIMARY KEY, holder TEXT, renewal BIGINT NOT NULL);
+    INSERT INTO engine_lease VALUES (0, NULL, 0);
+    CREATE TABLE engine_state (name TEXT PRIMARY KEY, content BYTEA NOT NULL);
+",
+];
 
 /// The number of a lock that is held while tables are made: the first letters of the program's name.
 const LOCK: i64 = 0x666c_6f77_6761_7465;

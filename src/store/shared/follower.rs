@@ -1,5 +1,6 @@
 //! Follows what other gateways change: it is woken by PostgreSQL, and looks by itself when it is not.
 
+use super::ANSWER;
 use crate::store::database::{self, CHANNEL, Connector, failure, limit};
 use crate::store::{AddressRow, Error, FailureRow, SessionRow};
 use futures_util::StreamExt;
@@ -13,9 +14,6 @@ use tokio_postgres::{AsyncMessage, Client};
 
 /// The longest time between two looks. Our choice: half of the second within which a revocation must arrive.
 const LOOK: Duration = Duration::from_millis(500);
-
-/// The time for an answer; then another connection is made. Our choice.
-const ANSWER: Duration = Duration::from_secs(3);
 
 /// A change that another gateway has made.
 #[derive(Debug)]

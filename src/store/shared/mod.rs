@@ -3,16 +3,23 @@
 //! Sessions and the throttle are in the memory of each gateway. Each follows the log of changes in the database, and
 //! compares everything now and then; see docs/cluster.md.
 
+mod engine_state;
 mod follower;
+mod lease;
 mod turn;
 
+pub use engine_state::KeptState;
 pub use follower::{Follower, SharedChange};
+pub use lease::{Lease, Seen};
 pub use turn::Turn;
 
 use super::database::{Connector, Database};
 use super::{Error, Store};
 use crate::config;
 use std::time::Duration;
+
+/// The time for an answer; then the connection counts as lost. Our choice.
+const ANSWER: Duration = Duration::from_secs(3);
 
 /// What every clone of a store on a shared database has.
 #[derive(Clone)]
@@ -51,6 +58,13 @@ impl Store {
         self.shared
             .as_ref()
             .map(|shared| Follower::new(shared.connector.clone(), shared.gateway, shared.since))
+    }
+
+    /// The lease of the engine, and its state that the gateways keep; `None`: no other gateway runs it.
+    pub fn lease(&self) -> Option<(Lease, KeptState)> {
+        let shared = self.shared.as_ref()?;
+        let lease = Lease::new(shared.connector.clone());
+        Some((lease, KeptState::new(shared.connector.clone())))
     }
 
     /// Waits until no other gateway deploys to a runtime, and keeps others from it until what it returns is dropped;

@@ -1,15 +1,12 @@
 //! The turn of a deployment among gateways: a lock of PostgreSQL, which ends with its connection.
 
+use super::ANSWER;
 use crate::store::Error;
 use crate::store::database::{Connector, LOCK_IS_TAKEN, SHOW_LIFE, failure};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
-
-/// The time for an answer right before a change is sent. Our choice.
-const ANSWER: Duration = Duration::from_secs(3);
 
 /// The turn of a deployment; dropped, others have theirs.
 #[derive(Debug)]

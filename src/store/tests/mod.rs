@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod crash;
+mod engine_state;
 mod history;
 mod outside_edits;
 mod persistence;

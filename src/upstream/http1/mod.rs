@@ -63,6 +63,8 @@ pub(super) struct Connection {
     room: usize,
     /// Whether the upstream takes another request after this response.
     keeps_alive: bool,
+    /// That of the pool when the connection was made.
+    pub(super) generation: usize,
     /// For one response after the other: to postpone a timer costs far less than to make one for each.
     timer: Pin<Box<Sleep>>,
     _open: Option<Open>,
@@ -125,6 +127,7 @@ impl Connection {
             received: BytesMut::new(),
             room: LEAST_READ,
             keeps_alive: true,
+            generation: 0,
             timer: Box::pin(sleep(Duration::ZERO)),
             _open: metrics.map(Open::new),
         }

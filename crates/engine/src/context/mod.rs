@@ -5,6 +5,7 @@
 
 mod answer;
 mod disk;
+mod kept;
 mod layout;
 mod live;
 mod moved;
@@ -15,6 +16,7 @@ mod tests;
 mod writer;
 
 pub use answer::Request;
+pub use kept::{Keep, keep_below};
 pub(crate) use live::Live;
 pub(crate) use moved::MovedFlow;
 pub(crate) use writer::Writers;

@@ -4,6 +4,7 @@
 //! The threads of the engine share the writer of a store: the jobs for a context that moves from one to another keep
 //! their order.
 
+use super::kept;
 use crate::settings::ContextStore;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -91,10 +92,13 @@ fn work(inbox: &mpsc::Receiver<Job>) {
             }
             Job::Remove(path) => {
                 failed.remove(&path);
+                forgotten(&path);
                 removed(&path, fs::remove_file(&path));
             }
             Job::RemoveDirectory(path) => {
                 failed.retain(|file, _| !file.starts_with(&path));
+                let files = fs::read_dir(&path).into_iter().flatten().flatten();
+                files.for_each(|file| forgotten(&file.path()));
                 removed(&path, fs::remove_dir_all(&path));
             }
         }
@@ -103,11 +107,19 @@ fn work(inbox: &mpsc::Receiver<Job>) {
 }
 
 fn written(path: &Path, text: &str) -> bool {
-    let result = replace(path, text.as_bytes());
+    let kept = kept::keep(path, text).map_err(io::Error::other);
+    let result = kept.and_then(|()| replace(path, text.as_bytes()));
     if let Err(error) = &result {
         tracing::error!(file = %path.display(), %error, "a context cannot be written; it is tried again");
     }
     result.is_ok()
+}
+
+/// The file is gone where it is kept elsewhere.
+fn forgotten(path: &Path) {
+    if let Err(error) = kept::keep(path, "") {
+        tracing::error!(path = %path.display(), error, "the context of what was deleted is kept elsewhere");
+    }
 }
 
 fn removed(path: &Path, result: io::Result<()>) {

@@ -13,7 +13,7 @@ pub(crate) use start::Start;
 
 use super::http::Exchange;
 use super::node::{DynNode, Host};
-use super::{Error, Part, Shared, context, node_host, profiler};
+use super::{Error, Part, Shared, context, lease, node_host, profiler};
 use crate::delivery::{Delivery, Item, Wake};
 use crate::instance::Instance;
 use crate::mailbox::NodeEvent;
@@ -356,8 +356,11 @@ impl Thread {
     fn deliver(&mut self) {
         let began = Instant::now();
         for n in 0..ROUND {
-            if n > 0 && n % MESSAGES_PER_LOOK == 0 && began.elapsed() >= SLICE {
-                break;
+            if n % MESSAGES_PER_LOOK == 0 {
+                lease::check();
+                if n > 0 && began.elapsed() >= SLICE {
+                    break;
+                }
             }
             let Some(Delivery { slot, item, .. }) = self.state.next() else {
                 return;

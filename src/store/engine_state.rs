@@ -1,0 +1,159 @@
+//! The state of an engine that another machine can go on with: its flow files, its library, and whether flows run. A change
+//! counts once the [`Replica`] has it.
+
+use super::database::DATABASE;
+use super::directory::{Directory, failed, write_new};
+use super::disk::Disk;
+use super::failpoint;
+use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
+use super::library::LibraryPath;
+use super::{Error, RUNNING, Record, Revision, Store};
+use crate::config::{self, SHARED_CONTEXTS};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The name of the revision in the state.
+const REV: &str = "rev";
+
+/// The parts of the state by name: a flow file, the revision of its flows, a file of the library, whether flows run.
+pub type EngineState = BTreeMap<String, String>;
+
+/// What keeps the state elsewhere, or says why not. It may take a while; the caller waits.
+pub type Replica = Arc<dyn Fn(EngineState) -> Result<(), String> + Send + Sync>;
+
+impl Store {
+    /// Keeps the state there too, from now on.
+    pub async fn replicate(&self, replica: Replica) -> Result<(), Error> {
+        let all = move |disk: &mut Disk| {
+            disk.replica = Some(replica);
+            let mut state = of_files(&disk.read_files()?);
+            state.extend(disk.directory.whole_library()?);
+            let facts = [
+                (REV, disk.load()?.rev),
+                (RUNNING, disk.database.fact(RUNNING)?),
+            ];
+            let facts = facts.into_iter();
+            state.extend(facts.filter_map(|(name, fact)| Some((name.to_owned(), fact?))));
+            disk.replicate(state)
+        };
+        self.owner.ask(all).await
+    }
+}
+
+impl Disk {
+    /// Has the replica keep a part of the state, if there is one.
+    pub(super) fn replicate(&self, state: EngineState) -> Result<(), Error> {
+        match &self.replica {
+            Some(replica) if !state.is_empty() => replica(state).map_err(Error::Unreachable),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same with a deployment and the flow files that it changes.
+    pub(super) fn replicate_deployment(&self, rev: &str, files: &FlowFiles) -> Result<(), Error> {
+        if self.replica.is_none() {
+            return Ok(());
+        }
+        let mut state = of_files(files);
+        state.insert(REV.to_owned(), rev.to_owned());
+        self.replicate(state)
+    }
+}
+
+fn of_files(files: &FlowFiles) -> EngineState {
+    let each = files.each();
+    let each = each.into_iter().filter_map(|(name, content)| {
+        let content = String::from_utf8_lossy(content?).into_owned();
+        Some((name.to_owned(), content))
+    });
+    each.collect()
+}
+
+/// Whether a part of the state has this name.
+pub fn is_engine_state(name: &str) -> bool {
+    let is_known = [FLOWS, CREDENTIALS, REV, RUNNING].contains(&name);
+    is_known || LibraryPath::of_file(name).is_some() || is_context(name)
+}
+
+/// Whether it is the file of a shared context: store, flow and node.
+fn is_context(name: &str) -> bool {
+    let part = |part: &str| {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+        (1..=PART).contains(&part.len()) && !part.starts_with('.') && part.bytes().all(plain)
+    };
+    let below = name
+        .strip_prefix(SHARED_CONTEXTS)
+        .and_then(|below| below.strip_prefix('/'));
+    below.is_some_and(|below| below.split('/').count() == 3 && below.split('/').all(part))
+}
+
+/// Bytes of a part of a context's name, at most: those of a file's name.
+const PART: usize = 255;
+
+/// Makes the state that of the engine in this directory, which is not open. The engine's own history there ends: it is that of
+/// other flows.
+pub fn take_over(config: &config::Storage, state: &EngineState) -> Result<(), Error> {
+    if state.is_empty() {
+        return Ok(());
+    }
+    put_files(&Directory::open(&config.directory)?, state)?;
+    let mut disk = Disk::open(config)?;
+    if let Some(running) = state.get(RUNNING) {
+        disk.database.save_fact(RUNNING, running)?;
+    }
+    let (Some(rev), Ok(loaded)) = (state.get(REV), disk.load()) else {
+        return Ok(());
+    };
+    if loaded.locked {
+        return Ok(());
+    }
+    // The first of a new history: the flows keep their revision.
+    let record = Record {
+        revision: Revision {
+            rev: rev.clone(),
+            kind: "start".to_owned(),
+            at: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |now| now.as_secs()),
+            ..Revision::default()
+        },
+        flows: Arc::new(loaded.flows),
+        credentials: Arc::new(loaded.credentials),
+    };
+    disk.commit(&record)?;
+    disk.sync_written();
+    Ok(())
+}
+
+fn put_files(directory: &Directory, state: &EngineState) -> Result<(), Error> {
+    for name in [DATABASE, "flowgate.db-wal", "flowgate.db-shm"] {
+        directory.remove(name)?;
+    }
+    for name in [CREDENTIALS, FLOWS] {
+        let (here, kept) = (directory.read(name)?, state.get(name));
+        if here.as_deref() == kept.map(String::as_bytes) {
+            continue;
+        }
+        directory.back_up(name)?;
+        match kept {
+            Some(content) => directory.replace(name, content.as_bytes())?,
+            None => directory.remove(name)?,
+        }
+    }
+    let contexts = directory.path(SHARED_CONTEXTS);
+    failpoint::remove_tree(&contexts).map_err(|source| failed(&contexts, source))?;
+    for (name, text) in state {
+        if is_context(name) && !text.is_empty() {
+            let path = directory.path(name);
+            let folder = path.parent().unwrap_or(&path);
+            let written = failpoint::make_directory(folder);
+            let written = written.and_then(|()| write_new(&path, text.as_bytes()));
+            written.map_err(|source| failed(&path, source))?;
+        }
+        if let Some(path) = LibraryPath::of_file(name) {
+            directory.save_in_library(&path, &[], text)?;
+        }
+    }
+    Ok(())
+}

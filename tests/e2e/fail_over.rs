@@ -1,0 +1,530 @@
+//! One gateway of a cluster runs the engine, and another one takes over when it fails: with the flows and their credentials, within
+//! five seconds, and never while the first one still runs them.
+
+use crate::certificate_authority::{Authority, ClientCertificate};
+use crate::client::Client;
+use crate::harness::{Process, flow_set, page, public, until};
+use crate::isolation::{children, is_gone, signal};
+use rustls::client::ResolvesClientCert;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, SignatureScheme};
+use serde_json::{Value as Json, json};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use testing::command::run;
+use testing::ports;
+use testing::postgres::Postgres;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_rustls::TlsConnector;
+
+/// A member takes the engine over within this time (docs/cluster.md).
+const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(5);
+
+/// A member of a cluster.
+struct Member {
+    /// Dropped before its directory.
+    process: Option<Process>,
+    client: Client,
+    lines: String,
+    directory: TempDir,
+    /// Where other members reach its engine.
+    port: u16,
+}
+
+impl std::ops::Deref for Member {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Member {
+    fn start(postgres: &Postgres, certificates: &Certificates) -> Self {
+        Self::with(&postgres.url(), certificates)
+    }
+
+    fn with(store: &str, certificates: &Certificates) -> Self {
+        Self::with_lines(store, certificates, "")
+    }
+
+    fn with_lines(store: &str, certificates: &Certificates, more: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let (secure, operations, port) = (ports::free(), ports::free(), ports::free());
+        certificates.give(directory.path());
+        let lines = format!(
+            "operations = \"127.0.0.1:{operations}\"\nserver.listen = [\"127.0.0.1:{secure}\"]\n\
+             engine.isolation = \"process-unconfined\"\n\
+             storage = {{ url = \"{store}\", grace = \"3s\", credential_secret = \"a secret of all members\" }}\n\
+             [cluster]\nadvertise = \"https://127.0.0.1:{port}\"\n\
+             cert = \"member.pem\"\nkey = \"member.key\"\nca_file = \"members-ca.pem\"\n{more}{}",
+            public(&["/a", "/secret"])
+        );
+        let process = Process::start(&lines, directory.path());
+        Self {
+            client: Client::clone(&process),
+            process: Some(process),
+            lines,
+            directory,
+            port,
+        }
+    }
+
+    async fn leads(&self) -> bool {
+        self.metric("flowgate_engine_leader").await == Some(1.0)
+    }
+
+    fn kill(&mut self) {
+        drop(self.process.take());
+    }
+
+    fn process(&self) -> &Process {
+        self.process.as_ref().unwrap()
+    }
+}
+
+/// The authority and a certificate of the members, all on this machine, made as docs/cluster.md says.
+struct Certificates(TempDir);
+
+impl Certificates {
+    fn make() -> Self {
+        let document = include_str!("../../docs/cluster.md");
+        let (_, block) = document.split_once("```sh\n").unwrap();
+        let (commands, _) = block.split_once("```").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let commands = commands.replace("10.0.0.5", "127.0.0.1");
+        run(Command::new("sh")
+            .args(["-ec", &commands])
+            .current_dir(directory.path()));
+        Self(directory)
+    }
+
+    fn give(&self, directory: &Path) {
+        for name in ["member.pem", "member.key", "members-ca.pem"] {
+            fs::copy(self.0.path().join(name), directory.join(name)).unwrap();
+        }
+    }
+}
+
+/// A cluster of two, of which the first one leads.
+async fn cluster() -> (Postgres, Member, Member) {
+    let postgres = Postgres::start();
+    let certificates = Certificates::make();
+    let one = Member::start(&postgres, &certificates);
+    until("the first member leads", async || one.leads().await).await;
+    let other = Member::start(&postgres, &certificates);
+    (postgres, one, other)
+}
+
+/// `GET /a` says a text, `GET /secret` a credential of a node.
+fn flows(text: &str) -> Json {
+    let node = |id: &str, kind: &str, more: Json| {
+        let mut node = json!({ "id": id, "type": kind, "z": "s", "x": 1, "y": 1 });
+        let fields = node.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        node
+    };
+    let mut flows = flow_set(&[page("a", "/a", text)]);
+    let more = [
+        json!({ "id": "s", "type": "tab", "label": "secret",
+                "env": [{ "name": "WORD", "type": "cred" }], "credentials": { "map": { "WORD": { "has_WORD": true } }, "WORD": "hidden" } }),
+        node(
+            "si",
+            "http in",
+            json!({ "method": "get", "url": "/secret", "wires": [["sf"]] }),
+        ),
+        node(
+            "sf",
+            "function",
+            json!({ "func": "msg.payload = env.get('WORD'); return msg", "outputs": 1, "wires": [["so"]] }),
+        ),
+        node("so", "http response", json!({ "wires": [] })),
+    ];
+    flows.as_array_mut().unwrap().extend(more);
+    flows
+}
+
+/// The engine's process of a member.
+fn engine_of(member: &Member) -> u32 {
+    let engines = children(member.process().id());
+    assert_eq!(engines.len(), 1);
+    engines[0]
+}
+
+/// Waits until an endpoint answers with this text.
+async fn until_says(member: &Client, path: &str, text: &str) {
+    until("the endpoint answers", async || {
+        let answer = member.get(path).try_send().await;
+        answer.is_ok_and(|answer| answer.status == 200 && answer.text() == text)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_engine_of_a_member_that_is_killed_runs_on_at_another_one_with_flows_and_credentials() {
+    let (_postgres, mut one, other) = cluster().await;
+    let token = other.sign_in("admin").await;
+    let first = one.deploy(&token, &flows("first")).await;
+    until_says(&one, "/a", "first").await;
+    until_says(&other, "/a", "first").await;
+    until_says(&other, "/secret", "hidden").await;
+    let second = other.deploy(&token, &flows("second")).await;
+    assert_ne!(first, second);
+    assert!(!other.leads().await);
+
+    one.kill();
+    let since = Instant::now();
+    until_says(&other, "/a", "second").await;
+    let took = since.elapsed();
+    assert!(took < TAKEN_OVER_WITHIN, "{took:?}");
+    assert!(other.leads().await);
+    until_says(&other, "/secret", "hidden").await;
+    let found = other.flows(&token).await;
+    assert_eq!(found["rev"], json!(second));
+    other.deploy(&token, &flows("third")).await;
+
+    one.process = Some(Process::start(&one.lines, one.directory.path()));
+    until_says(&one, "/a", "third").await;
+    assert!(!one.leads().await, "the engine stays where it is");
+}
+
+/// A flow that appends the number of its process's lease to a file, every 20 ms: only one process may do so at a time.
+fn writing(file: &Path) -> Json {
+    let node = |id: &str, kind: &str, more: Json| {
+        let mut node = json!({ "id": id, "type": kind, "z": "t", "x": 1, "y": 1 });
+        let fields = node.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        node
+    };
+    json!([
+        { "id": "t", "type": "tab", "label": "writes" },
+        node("i", "inject", json!({ "props": [{ "p": "payload" }], "repeat": "0.02", "once": true, "onceDelay": 0,
+                                    "payload": "FLOWGATE_FENCE", "payloadType": "env", "wires": [["f"]] })),
+        node("f", "file", json!({ "filename": file, "filenameType": "str", "appendNewline": true,
+                                  "overwriteFile": "false", "wires": [[]] })),
+    ])
+}
+
+/// The numbers in the file, in the order in which they were written.
+fn written(file: &Path) -> Vec<i64> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let lines = text.lines();
+    lines.filter_map(|line| line.parse().ok()).collect()
+}
+
+/// Waits until a process writes that has a later lease; how long it took.
+async fn taken_over(file: &Path) -> Duration {
+    let since = Instant::now();
+    let before = *written(file).last().unwrap();
+    until("another process writes", async || {
+        written(file).last().is_some_and(|last| *last > before)
+    })
+    .await;
+    since.elapsed()
+}
+
+/// Fails if a process has written after one with a later lease.
+fn assert_one_at_a_time(file: &Path) {
+    let written = written(file);
+    assert!(written.is_sorted(), "{written:?}");
+}
+
+#[tokio::test]
+async fn a_member_that_was_stopped_and_goes_on_runs_no_flow_any_more() {
+    let (_postgres, one, other) = cluster().await;
+    let file = one.directory.path().join("written");
+    let token = one.sign_in("admin").await;
+    one.deploy(&token, &writing(&file)).await;
+    until("it writes", async || !written(&file).is_empty()).await;
+
+    let (gateway, engine) = (one.process().id(), engine_of(&one));
+    for process in [gateway, engine] {
+        signal(process, "STOP");
+    }
+    let took = taken_over(&file).await;
+    assert!(took < TAKEN_OVER_WITHIN, "{took:?}");
+    assert!(other.leads().await);
+    for process in [engine, gateway] {
+        signal(process, "CONT");
+    }
+    until("its engine has ended", async || is_gone(engine)).await;
+    sleep(Duration::from_secs(1)).await;
+    assert_one_at_a_time(&file);
+    until("it knows", async || !one.leads().await).await;
+}
+
+#[tokio::test]
+async fn an_engine_that_was_stopped_is_run_by_another_member() {
+    let (_postgres, one, other) = cluster().await;
+    let file = one.directory.path().join("written");
+    let token = one.sign_in("admin").await;
+    one.deploy(&token, &writing(&file)).await;
+    until("it writes", async || !written(&file).is_empty()).await;
+    let engine = engine_of(&one);
+    signal(engine, "STOP");
+    let took = taken_over(&file).await;
+    assert!(took < TAKEN_OVER_WITHIN, "{took:?}");
+    assert!(other.leads().await);
+    assert!(is_gone(engine));
+    assert_one_at_a_time(&file);
+}
+
+#[tokio::test]
+async fn a_gateway_that_was_stopped_alone_leaves_no_engine_behind() {
+    let (_postgres, one, _other) = cluster().await;
+    let file = one.directory.path().join("written");
+    let token = one.sign_in("admin").await;
+    one.deploy(&token, &writing(&file)).await;
+    until("it writes", async || !written(&file).is_empty()).await;
+    let engine = engine_of(&one);
+    one.process().signal("STOP");
+    let took = taken_over(&file).await;
+    assert!(took < TAKEN_OVER_WITHIN, "{took:?}");
+    assert!(is_gone(engine), "it has ended by itself");
+    one.process().signal("CONT");
+    until("it knows", async || !one.leads().await).await;
+    assert_one_at_a_time(&file);
+}
+
+#[tokio::test]
+async fn a_member_that_ends_well_hands_the_engine_over_at_once() {
+    let (_postgres, mut one, other) = cluster().await;
+    let token = one.sign_in("admin").await;
+    one.deploy(&token, &flow_set(&[page("a", "/a", "here")]))
+        .await;
+    one.process().signal("TERM");
+    let since = Instant::now();
+    until_says(&other, "/a", "here").await;
+    let took = since.elapsed();
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    one.kill();
+}
+
+/// A way to the database that can be cut.
+struct Way {
+    port: u16,
+    _open: oneshot::Sender<()>,
+}
+
+impl Way {
+    /// On a thread of its own: a member that starts waits for it.
+    fn open(to: u16) -> Self {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (open, cut) = oneshot::channel();
+        let join = async move {
+            let listener = TcpListener::from_std(listener).unwrap();
+            let mut joined = JoinSet::new();
+            loop {
+                let (mut here, _) = listener.accept().await.unwrap();
+                joined.spawn(async move {
+                    let mut there = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                    let _ = copy_bidirectional(&mut here, &mut there).await;
+                });
+            }
+        };
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            runtime.unwrap().block_on(async {
+                tokio::select! { () = join => {}, _ = cut => {} }
+            });
+        });
+        Self { port, _open: open }
+    }
+}
+
+#[tokio::test]
+async fn a_member_that_is_cut_off_from_the_database_ends_its_engine_before_another_one_begins() {
+    let postgres = Postgres::start();
+    let certificates = Certificates::make();
+    let way = Way::open(postgres.port());
+    let store = postgres
+        .url()
+        .replace(&postgres.port().to_string(), &way.port.to_string());
+    let one = Member::with(&store, &certificates);
+    until("the first member leads", async || one.leads().await).await;
+    let other = Member::start(&postgres, &certificates);
+    let file = one.directory.path().join("written");
+    let token = one.sign_in("admin").await;
+    one.deploy(&token, &writing(&file)).await;
+    until("it writes", async || !written(&file).is_empty()).await;
+    let engine = engine_of(&one);
+
+    drop(way);
+    let took = taken_over(&file).await;
+    assert!(took < TAKEN_OVER_WITHIN, "{took:?}");
+    assert!(other.leads().await && is_gone(engine));
+    assert_one_at_a_time(&file);
+}
+
+#[tokio::test]
+async fn what_an_engine_cannot_keep_in_the_database_is_not_acknowledged() {
+    let (postgres, one, mut other) = cluster().await;
+    other.kill();
+    let token = one.sign_in("admin").await;
+    let first = one
+        .deploy(&token, &flow_set(&[page("a", "/a", "first")]))
+        .await;
+    postgres.sql(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no''; END';
+         CREATE TRIGGER refuse BEFORE INSERT ON engine_state EXECUTE FUNCTION refuse()",
+    );
+    let next = flow_set(&[page("a", "/a", "second")]);
+    let refused = one.deployment(&token, &next, Some(&first)).send().await;
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert_eq!(one.get("/a").send().await.text(), "first");
+    assert_eq!(one.flows(&token).await["rev"], json!(first));
+    postgres.sql("DROP TRIGGER refuse ON engine_state");
+    let second = one.deploy(&token, &next).await;
+    let kept =
+        postgres.sql("SELECT convert_from(content, 'UTF8') FROM engine_state WHERE name = 'rev'");
+    assert_eq!(kept.trim(), second);
+}
+
+#[tokio::test]
+async fn the_library_the_editors_settings_and_stopped_flows_are_the_same_after_a_fail_over() {
+    let (_postgres, mut one, other) = cluster().await;
+    let token = other.sign_in("admin").await;
+    other
+        .deploy(&token, &flow_set(&[page("a", "/a", "here")]))
+        .await;
+    let entry = other.post("/library/local/functions/mine.js").token(&token);
+    let saved = entry
+        .json(&json!({ "name": "mine", "text": "return msg;" }))
+        .send()
+        .await;
+    assert_eq!(saved.status, 204, "{}", saved.text());
+    let settings = other.post("/settings/user").token(&token);
+    let saved = settings
+        .json(&json!({ "view": { "zoom": 2 } }))
+        .send()
+        .await;
+    assert_eq!(saved.status, 204, "{}", saved.text());
+    let stop = other.post("/flows/state").token(&token);
+    let stopped = stop.json(&json!({ "state": "stop" })).send().await;
+    assert_eq!(stopped.status, 200, "{}", stopped.text());
+
+    one.kill();
+    until("the other one leads", async || other.leads().await).await;
+    let get = async |path: &str| other.get(path).token(&token).send().await;
+    until("the engine answers", async || {
+        get("/flows/state").await.status == 200
+    })
+    .await;
+    assert_eq!(get("/flows/state").await.json()["state"], "stop");
+    assert_eq!(
+        get("/library/local/functions/mine.js").await.text(),
+        "return msg;"
+    );
+    assert_eq!(get("/settings/user").await.json()["view"]["zoom"], 2);
+}
+
+#[tokio::test]
+async fn only_members_reach_the_engine_of_a_cluster() {
+    let (_postgres, one, _other) = cluster().await;
+    let others = Authority::new("others");
+    let client = |certificate: Option<&Authority>| {
+        let mut roots = RootCertStore::empty();
+        let own = CertificateDer::from_pem_slice(
+            &fs::read(one.directory.path().join("members-ca.pem")).unwrap(),
+        );
+        roots.add(own.unwrap()).unwrap();
+        let provider = Arc::new(default_provider());
+        let builder = ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let builder = builder.with_root_certificates(roots);
+        match certificate {
+            None => builder.with_no_client_auth(),
+            Some(authority) => {
+                let signed = authority.sign(&ClientCertificate::named("member"));
+                builder.with_client_cert_resolver(Arc::new(Shows(signed)))
+            }
+        }
+    };
+    for certificate in [None, Some(&others)] {
+        let tls = TlsConnector::from(Arc::new(client(certificate)));
+        let tcp = TcpStream::connect(("127.0.0.1", one.port)).await.unwrap();
+        let name = "127.0.0.1".try_into().unwrap();
+        let answer = async {
+            let mut stream = tls.connect(name, tcp).await?;
+            stream
+                .write_all(b"GET /flows HTTP/1.1\r\nhost: a\r\n\r\n")
+                .await?;
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).await.map(|_| answer)
+        };
+        let answer = answer.await;
+        assert!(
+            answer
+                .as_ref()
+                .is_err_and(|error| error.to_string().contains("received fatal alert")),
+            "{answer:?}"
+        );
+    }
+}
+
+/// Shows this certificate to every server.
+#[derive(Debug)]
+struct Shows(Arc<CertifiedKey>);
+
+impl ResolvesClientCert for Shows {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0))
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+/// A flow that counts its requests in a shared context.
+fn counting() -> Json {
+    let node = |id: &str, kind: &str, more: Json| {
+        let mut node = json!({ "id": id, "type": kind, "z": "t", "x": 1, "y": 1 });
+        let fields = node.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        node
+    };
+    let count = "const n = (flow.get('n', 'cluster') || 0) + 1; flow.set('n', n, 'cluster'); msg.payload = String(n); return msg";
+    json!([
+        { "id": "t", "type": "tab", "label": "counts" },
+        node("i", "http in", json!({ "method": "get", "url": "/a", "wires": [["f"]] })),
+        node("f", "function", json!({ "func": count, "outputs": 1, "wires": [["o"]] })),
+        node("o", "http response", json!({ "wires": [] })),
+    ])
+}
+
+#[tokio::test]
+async fn what_flows_remember_in_a_shared_context_is_known_after_a_fail_over() {
+    let postgres = Postgres::start();
+    let certificates = Certificates::make();
+    let store = postgres.url();
+    let contexts = "[[engine.context]]\nname = \"memory\"\nmodule = \"memory\"\n\
+                    [[engine.context]]\nname = \"cluster\"\nmodule = \"shared\"\n";
+    let mut one = Member::with_lines(&store, &certificates, contexts);
+    until("the first member leads", async || one.leads().await).await;
+    let other = Member::with_lines(&store, &certificates, contexts);
+    let token = other.sign_in("admin").await;
+    other.deploy(&token, &counting()).await;
+    for n in 1..=5 {
+        until_says(&other, "/a", &n.to_string()).await;
+    }
+    let kept = "SELECT count(*) FROM engine_state WHERE name LIKE 'shared-context/cluster/t/flow.json' AND convert_from(content, 'UTF8') LIKE '%5%'";
+    until("it is kept", async || postgres.sql(kept).trim() == "1").await;
+    one.kill();
+    until_says(&other, "/a", "6").await;
+}
