@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf, absolute};
 use zeroize::Zeroize;
 
+/// A message about a member's state may have this much more bytes than the body of a deployment. Our choice: flow sets grow with
+/// single flows, and are JSON within JSON there.
+const MESSAGE_FACTOR: usize = 8;
+
 /// What the process is given by the gateway, over a socket that only both have: nothing of it is in arguments, variables or files.
 #[derive(Serialize, Deserialize)]
 pub struct Handover {
@@ -16,8 +20,8 @@ pub struct Handover {
     credential_secret: Option<String>,
     inaccessible_paths: Vec<PathBuf>,
     safe: bool,
-    /// Whether another gateway runs the engine when this one does not.
-    pub is_member: bool,
+    /// The most bytes of a message about its state to the gateway, if another gateway runs the engine when this one does not.
+    pub longest_message: Option<usize>,
     /// The bytes of data that the process may have.
     pub memory_limit: Option<u64>,
 }
@@ -51,9 +55,15 @@ impl Config {
                 Vec::new()
             },
             safe: self.engine.safe,
-            is_member: self.cluster.is_some(),
+            longest_message: self.longest_message(),
             memory_limit: process.memory_limit,
         })
+    }
+
+    /// The most bytes of a message about the state of a member's engine; `None`: there is no cluster.
+    pub fn longest_message(&self) -> Option<usize> {
+        let longest = || self.limits.body.saturating_mul(MESSAGE_FACTOR);
+        self.cluster.as_ref().map(|_| longest())
     }
 
     /// The files and directories that are the gateway's.

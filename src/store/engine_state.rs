@@ -13,6 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The file that marks the directory of a member: its flows are those of the cluster.
+const MEMBER: &str = ".cluster";
+
+/// What the names of flow files end with that a member had before.
+const BEFORE: &str = ".before-cluster";
+
 /// The name of the revision in the state.
 const REV: &str = "rev";
 
@@ -28,6 +34,9 @@ impl Store {
         let all = move |disk: &mut Disk| {
             disk.replica = Some(replica);
             let mut state = of_files(&disk.read_files()?);
+            // Without flows there is a state too: other members go on with none.
+            let flows = state.entry(FLOWS.to_owned());
+            flows.or_insert_with(|| "[]".to_owned());
             state.extend(disk.directory.whole_library()?);
             let facts = [
                 (REV, disk.load()?.rev),
@@ -130,17 +139,22 @@ fn put_files(directory: &Directory, state: &EngineState) -> Result<(), Error> {
     for name in [DATABASE, "flowgate.db-wal", "flowgate.db-shm"] {
         directory.remove(name)?;
     }
+    let is_member = directory.read(MEMBER)?.is_some();
     for name in [CREDENTIALS, FLOWS] {
         let (here, kept) = (directory.read(name)?, state.get(name));
         if here.as_deref() == kept.map(String::as_bytes) {
             continue;
         }
-        directory.back_up(name)?;
+        match &here {
+            Some(own) if !is_member => directory.set_aside(&format!("{name}{BEFORE}"), own)?,
+            _ => directory.back_up(name)?,
+        }
         match kept {
             Some(content) => directory.replace(name, content.as_bytes())?,
             None => directory.remove(name)?,
         }
     }
+    directory.make(MEMBER)?;
     let contexts = directory.path(SHARED_CONTEXTS);
     failpoint::remove_tree(&contexts).map_err(|source| failed(&contexts, source))?;
     for (name, text) in state {

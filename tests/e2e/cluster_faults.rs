@@ -78,12 +78,12 @@ impl Member {
 
 /// What the clients have seen.
 #[derive(Default)]
-struct Seen {
-    is_over: AtomicBool,
+pub struct Seen {
+    pub is_over: AtomicBool,
     /// From when to when a fault lasted, with the recovery.
-    faults: Mutex<Vec<(Instant, Instant)>>,
+    pub faults: Mutex<Vec<(Instant, Instant)>>,
     /// Acknowledged deployments: the revision before, and the one after.
-    deployed: Mutex<Vec<(String, String)>>,
+    pub deployed: Mutex<Vec<(String, String)>>,
     /// Requests: when they began, how long they took, and whether they were answered.
     requests: Mutex<Vec<(Instant, Duration, bool)>>,
     revoked: AtomicUsize,
@@ -110,7 +110,7 @@ async fn sign_in(client: &Client) -> Option<String> {
 }
 
 /// Deploys again and again, on the revision that was active just before.
-async fn deployments(client: Client, name: usize, seen: Arc<Seen>) {
+pub async fn deployments(client: Client, flows: impl Fn(usize) -> Json, seen: Arc<Seen>) {
     let mut token = None;
     let mut count = 0;
     while seen.goes_on() {
@@ -132,9 +132,8 @@ async fn deployments(client: Client, name: usize, seen: Arc<Seen>) {
             _ => continue,
         };
         count += 1;
-        let flows = flow_set(&[page("a", "/a", &format!("{name}-{count}"))]);
         let sent = client
-            .deployment(&known, &flows, Some(&active))
+            .deployment(&known, &flows(count), Some(&active))
             .try_send()
             .await;
         if let Ok(answer) = sent
@@ -182,7 +181,7 @@ async fn revocations(client: Client, members: Vec<Client>, seen: Arc<Seen>) {
 }
 
 /// Asks for the flows again and again with one token, which is never revoked.
-async fn requests(client: Client, token: String, seen: Arc<Seen>) {
+pub async fn requests(client: Client, token: String, seen: Arc<Seen>) {
     while seen.goes_on() {
         let begun = Instant::now();
         let answer = client.get("/flows").token(&token).try_send().await;
@@ -229,10 +228,10 @@ async fn faults(members: &[Member], postgres: &mut Postgres, seen: &Seen, lastin
 }
 
 /// `HAProxy` in front of the members, which asks them whether they are ready.
-async fn balanced(members: &[Member]) -> (ReverseProxy, Client) {
+pub async fn balanced(members: &[Client]) -> (ReverseProxy, Client) {
     let port = ports::free();
     let servers = members.iter().enumerate().map(|(number, member)| {
-        let (secure, operations) = (member.client.address, member.client.operations.port());
+        let (secure, operations) = (member.address, member.operations.port());
         format!("server m{number} {secure} check port {operations} inter 200ms fall 2 rise 1\n")
     });
     let servers: String = servers.collect();
@@ -244,13 +243,22 @@ async fn balanced(members: &[Member]) -> (ReverseProxy, Client) {
     let proxy = ReverseProxy::haproxy(&config, address).await;
     let client = Client {
         address,
-        ..members[0].client.clone()
+        ..members[0].clone()
     };
     (proxy, client)
 }
 
+/// Deploys once more: what the history could not keep is found then.
+pub async fn deploy_last(client: &Client, token: &str, flows: &Json) {
+    until("a last deployment", async || {
+        let sent = client.deployment(token, flows, None).try_send().await;
+        sent.is_ok_and(|answer| answer.status == 200)
+    })
+    .await;
+}
+
 /// The whole history, newest first.
-async fn history(client: &Client, token: &str) -> Vec<Json> {
+pub async fn history(client: &Client, token: &str) -> Vec<Json> {
     let mut all = Vec::new();
     let mut page = "/gateway/deployments?limit=100".to_owned();
     loop {
@@ -264,7 +272,7 @@ async fn history(client: &Client, token: &str) -> Vec<Json> {
 }
 
 /// Each acknowledged deployment is in the history, right after the revision that it named.
-fn is_chain(history: &[Json], deployed: &[(String, String)]) {
+pub fn is_chain(history: &[Json], deployed: &[(String, String)]) {
     let revs: Vec<_> = history
         .iter()
         .map(|entry| entry["rev"].as_str().unwrap())
@@ -282,7 +290,7 @@ fn is_chain(history: &[Json], deployed: &[(String, String)]) {
 }
 
 /// Outside of faults every request was answered; prints the quantiles of how long they took.
-fn all_answered(seen: &Seen) {
+pub fn all_answered(seen: &Seen) {
     let requests = seen.requests.lock().unwrap();
     let quiet =
         |(begun, took, _): &&(Instant, Duration, bool)| !seen.in_fault(*begun, *begun + *took);
@@ -316,8 +324,8 @@ async fn what_was_acknowledged_holds_while_members_and_the_database_fail() {
     let first = Member::start(&lines, None);
     let others = [(); 2].map(|()| Member::start(&lines, Some(&first.directory)));
     let members: Arc<[_]> = [first].into_iter().chain(others).collect();
-    let (_proxy, client) = balanced(&members).await;
     let addresses: Vec<_> = members.iter().map(|member| member.client.clone()).collect();
+    let (_proxy, client) = balanced(&addresses).await;
     until("the load balancer has a member", async || {
         sign_in(&client).await.is_some()
     })
@@ -327,7 +335,8 @@ async fn what_was_acknowledged_holds_while_members_and_the_database_fail() {
     let seen = Arc::new(Seen::default());
     let mut load = JoinSet::new();
     for name in 0..2 {
-        load.spawn(deployments(client.clone(), name, Arc::clone(&seen)));
+        let flows = move |count| flow_set(&[page("a", "/a", &format!("{name}-{count}"))]);
+        load.spawn(deployments(client.clone(), flows, Arc::clone(&seen)));
         load.spawn(requests(client.clone(), token.clone(), Arc::clone(&seen)));
     }
     load.spawn(revocations(client.clone(), addresses, Arc::clone(&seen)));
@@ -344,14 +353,11 @@ async fn what_was_acknowledged_holds_while_members_and_the_database_fail() {
         ended.unwrap();
     }
 
-    // What the history could not keep is found with the next deployment.
-    let mut last = None;
-    until("a last deployment", async || {
-        let flows = flow_set(&[page("a", "/a", "the last one")]);
-        let sent = client.deployment(&token, &flows, None).try_send().await;
-        last = sent.ok().filter(|answer| answer.status == 200);
-        last.is_some()
-    })
+    deploy_last(
+        &client,
+        &token,
+        &flow_set(&[page("a", "/a", "the last one")]),
+    )
     .await;
     let history = history(&client, &token).await;
     let deployed = seen.deployed.lock().unwrap();

@@ -23,7 +23,7 @@ use testing::ports;
 use testing::postgres::Postgres;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
@@ -32,12 +32,12 @@ use tokio_rustls::TlsConnector;
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(5);
 
 /// A member of a cluster.
-struct Member {
+pub struct Member {
     /// Dropped before its directory.
-    process: Option<Process>,
-    client: Client,
-    lines: String,
-    directory: TempDir,
+    pub process: Option<Process>,
+    pub client: Client,
+    pub lines: String,
+    pub directory: TempDir,
     /// Where other members reach its engine.
     port: u16,
 }
@@ -59,14 +59,14 @@ impl Member {
         Self::with_lines(store, certificates, "")
     }
 
-    fn with_lines(store: &str, certificates: &Certificates, more: &str) -> Self {
+    pub fn with_lines(store: &str, certificates: &Certificates, more: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let (secure, operations, port) = (ports::free(), ports::free(), ports::free());
         certificates.give(directory.path());
         let lines = format!(
             "operations = \"127.0.0.1:{operations}\"\nserver.listen = [\"127.0.0.1:{secure}\"]\n\
              engine.isolation = \"process-unconfined\"\n\
-             storage = {{ url = \"{store}\", grace = \"3s\", credential_secret = \"a secret of all members\" }}\n\
+             storage = {{ url = \"{store}\", grace = \"3s\", credential_secret = \"a secret of all members\", history = 100000 }}\n\
              [cluster]\nadvertise = \"https://127.0.0.1:{port}\"\n\
              cert = \"member.pem\"\nkey = \"member.key\"\nca_file = \"members-ca.pem\"\n{more}{}",
             public(&["/a", "/secret"])
@@ -81,24 +81,24 @@ impl Member {
         }
     }
 
-    async fn leads(&self) -> bool {
+    pub async fn leads(&self) -> bool {
         self.metric("flowgate_engine_leader").await == Some(1.0)
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         drop(self.process.take());
     }
 
-    fn process(&self) -> &Process {
+    pub fn process(&self) -> &Process {
         self.process.as_ref().unwrap()
     }
 }
 
 /// The authority and a certificate of the members, all on this machine, made as docs/cluster.md says.
-struct Certificates(TempDir);
+pub struct Certificates(TempDir);
 
 impl Certificates {
-    fn make() -> Self {
+    pub fn make() -> Self {
         let document = include_str!("../../docs/cluster.md");
         let (_, block) = document.split_once("```sh\n").unwrap();
         let (commands, _) = block.split_once("```").unwrap();
@@ -156,7 +156,7 @@ fn flows(text: &str) -> Json {
 }
 
 /// The engine's process of a member.
-fn engine_of(member: &Member) -> u32 {
+pub fn engine_of(member: &Member) -> u32 {
     let engines = children(member.process().id());
     assert_eq!(engines.len(), 1);
     engines[0]
@@ -200,7 +200,7 @@ async fn the_engine_of_a_member_that_is_killed_runs_on_at_another_one_with_flows
 }
 
 /// A flow that appends the number of its process's lease to a file, every 20 ms: only one process may do so at a time.
-fn writing(file: &Path) -> Json {
+pub fn writing(file: &Path) -> Json {
     let node = |id: &str, kind: &str, more: Json| {
         let mut node = json!({ "id": id, "type": kind, "z": "t", "x": 1, "y": 1 });
         let fields = node.as_object_mut().unwrap();
@@ -217,7 +217,7 @@ fn writing(file: &Path) -> Json {
 }
 
 /// The numbers in the file, in the order in which they were written.
-fn written(file: &Path) -> Vec<i64> {
+pub fn written(file: &Path) -> Vec<i64> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let lines = text.lines();
     lines.filter_map(|line| line.parse().ok()).collect()
@@ -235,7 +235,7 @@ async fn taken_over(file: &Path) -> Duration {
 }
 
 /// Fails if a process has written after one with a later lease.
-fn assert_one_at_a_time(file: &Path) {
+pub fn assert_one_at_a_time(file: &Path) {
     let written = written(file);
     assert!(written.is_sorted(), "{written:?}");
 }
@@ -312,26 +312,30 @@ async fn a_member_that_ends_well_hands_the_engine_over_at_once() {
 }
 
 /// A way to the database that can be cut.
-struct Way {
-    port: u16,
-    _open: oneshot::Sender<()>,
+pub struct Way {
+    pub port: u16,
+    is_open: watch::Sender<bool>,
 }
 
 impl Way {
     /// On a thread of its own: a member that starts waits for it.
-    fn open(to: u16) -> Self {
+    pub fn open(to: u16) -> Self {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (open, cut) = oneshot::channel();
+        let (is_open, open) = watch::channel(true);
         let join = async move {
             let listener = TcpListener::from_std(listener).unwrap();
             let mut joined = JoinSet::new();
             loop {
                 let (mut here, _) = listener.accept().await.unwrap();
+                let mut open = open.clone();
                 joined.spawn(async move {
-                    let mut there = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
-                    let _ = copy_bidirectional(&mut here, &mut there).await;
+                    let pass = async {
+                        let mut there = TcpStream::connect(("127.0.0.1", to)).await?;
+                        copy_bidirectional(&mut here, &mut there).await
+                    };
+                    tokio::select! { _ = pass => {}, _ = open.wait_for(|open| !open) => {} }
                 });
             }
         };
@@ -339,11 +343,14 @@ impl Way {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
-            runtime.unwrap().block_on(async {
-                tokio::select! { () = join => {}, _ = cut => {} }
-            });
+            let _: () = runtime.unwrap().block_on(join);
         });
-        Self { port, _open: open }
+        Self { port, is_open }
+    }
+
+    /// Nothing passes while it is not open.
+    pub fn set_open(&self, is_open: bool) {
+        self.is_open.send_replace(is_open);
     }
 }
 
@@ -364,7 +371,7 @@ async fn a_member_that_is_cut_off_from_the_database_ends_its_engine_before_anoth
     until("it writes", async || !written(&file).is_empty()).await;
     let engine = engine_of(&one);
 
-    drop(way);
+    way.set_open(false);
     let took = taken_over(&file).await;
     assert!(took < TAKEN_OVER_WITHIN, "{took:?}");
     assert!(other.leads().await && is_gone(engine));

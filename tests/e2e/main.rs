@@ -100,6 +100,7 @@ mod endpoint;
 mod engine_limits;
 mod export_import;
 mod fail_over;
+mod fail_over_faults;
 mod failpoints;
 mod fallback;
 mod flow_files;

@@ -43,7 +43,8 @@ impl Handed {
         let mut line = zeroize::Zeroizing::new(Vec::new());
         gateway.read_until(b'\n', &mut line)?;
         let handover: Handover = serde_json::from_slice(&line).map_err(io::Error::other)?;
-        let state = handover.is_member.then(|| leased(&mut gateway));
+        let is_member = handover.longest_message.is_some();
+        let state = is_member.then(|| leased(&mut gateway));
         listener.local_addr()?;
         // Nothing that flows start may inherit them.
         dup2_stdin(File::open("/dev/null")?)?;
@@ -79,7 +80,8 @@ impl Handed {
                 lease::watch()?;
                 take_over(&config.storage, &state).map_err(io::Error::other)?;
                 link.tell(&ToGateway::TakenOver)?;
-                let replica = replica(link.clone(), answers);
+                let longest = self.handover.longest_message.unwrap_or_default();
+                let replica = replica((link.clone(), answers), longest);
                 keep_contexts(config, &replica);
                 Some(replica)
             }
@@ -164,19 +166,30 @@ impl Link {
     }
 
     fn tell(&self, message: &ToGateway) -> io::Result<()> {
+        self.write(&line(message)?)
+    }
+
+    fn write(&self, line: &str) -> io::Result<()> {
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        stream.write_all(line(message)?.as_bytes())
+        stream.write_all(line.as_bytes())
     }
 }
 
 /// Asks the gateway to keep state, and waits for its answer, which comes before the lease ends.
-fn replica(link: Link, answers: Receiver<Result<(), String>>) -> Replica {
+fn replica((link, answers): (Link, Receiver<Result<(), String>>), longest: usize) -> Replica {
     let answers = Mutex::new(answers);
     Arc::new(move |state| {
         let gone = || "the gateway has ended".to_owned();
         // One at a time: the answers have no names.
         let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-        link.tell(&ToGateway::Keep(state)).map_err(|_| gone())?;
+        let message = line(&ToGateway::Keep(state)).map_err(|error| error.to_string())?;
+        if message.len() >= longest {
+            let bytes = message.len();
+            return Err(format!(
+                "{bytes} bytes are too many to be kept: {longest} are allowed"
+            ));
+        }
+        link.write(&message).map_err(|_| gone())?;
         answers.recv().unwrap_or_else(|_| Err(gone()))
     })
 }

@@ -39,9 +39,6 @@ const SILENT: Duration = Duration::from_secs(2);
 /// How long a member whose process was silent leaves the lease to others. Our choice.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// What a message of the process may have beyond a request's body, which is JSON within JSON there: escapes, and the credentials.
-const MESSAGE_FACTOR: usize = 3;
-
 /// A member of the cluster.
 struct FailOver {
     lease: Lease,
@@ -79,7 +76,7 @@ pub(super) fn start(gateway: &Arc<Gateway>) -> Result<Option<Supervised>, Error>
         plan,
         upstream: upstream.clone(),
         address: address(cluster),
-        longest: config.limits.body.saturating_mul(MESSAGE_FACTOR),
+        longest: config.longest_message().unwrap_or_default(),
         leads,
         metrics: Arc::clone(&gateway.metrics),
         pause: Duration::ZERO,

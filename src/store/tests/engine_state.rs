@@ -64,6 +64,9 @@ async fn another_directory_goes_on_with_the_flows_under_their_revision() {
     assert!(!store.running().await.unwrap());
     assert_eq!(store.library(place).await.unwrap(), library);
     assert!(there.path().join(context).exists());
+    let before = there.path().join("flows.json.before-cluster");
+    let before = fs::read_to_string(before).unwrap();
+    assert!(before.contains("former"), "nothing is lost: {before}");
     assert!(!there.path().join("shared-context/default/old").exists());
 }
 
