@@ -3,8 +3,8 @@
 use super::credentials;
 use super::database::{DATABASE, Database, Retention};
 use super::directory::Directory;
-use super::engine_state::Replica;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
+use super::replica::Replica;
 use super::written::{FileIds, Written};
 use super::{Error, write_ahead_log};
 use crate::config;

@@ -7,11 +7,10 @@ use super::disk::Disk;
 use super::failpoint;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
 use super::library::LibraryPath;
-use super::{Error, RUNNING, Record, Revision, Store};
+use super::replica::{EngineState, Replica};
+use super::{Error, Record, Revision, Store};
 use crate::config::{self, SHARED_CONTEXTS};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The file that marks the directory of a member: its flows are those of the cluster.
 const MEMBER: &str = ".cluster";
@@ -19,14 +18,11 @@ const MEMBER: &str = ".cluster";
 /// What the names of flow files end with that a member had before.
 const BEFORE: &str = ".before-cluster";
 
+/// The name of whether flows run, in the state and of the fact in the database.
+const RUNNING: &str = "running";
+
 /// The name of the revision in the state.
 const REV: &str = "rev";
-
-/// The parts of the state by name: a flow file, the revision of its flows, a file of the library, whether flows run.
-pub type EngineState = BTreeMap<String, String>;
-
-/// What keeps the state elsewhere, or says why not. It may take a while; the caller waits.
-pub type Replica = Arc<dyn Fn(EngineState) -> Result<(), String> + Send + Sync>;
 
 impl Store {
     /// Keeps the state there too, from now on.
@@ -47,6 +43,28 @@ impl Store {
             disk.replicate(state)
         };
         self.owner.ask(all).await
+    }
+
+    /// Whether flows are to run, as last set with `POST /flows/state`; true unless stopped.
+    pub async fn running(&self) -> Result<bool, Error> {
+        self.owner
+            .ask(|disk| {
+                Ok(disk
+                    .database
+                    .fact(RUNNING)?
+                    .is_none_or(|running| running != "false"))
+            })
+            .await
+    }
+
+    /// Remembers whether flows run.
+    pub async fn save_running(&self, running: bool) -> Result<(), Error> {
+        let running = if running { "true" } else { "false" };
+        let save = |disk: &mut Disk| {
+            disk.replicate([(RUNNING.to_owned(), running.to_owned())].into())?;
+            disk.database.save_fact(RUNNING, running)
+        };
+        self.owner.ask(save).await
     }
 }
 
@@ -102,7 +120,7 @@ const PART: usize = 255;
 
 /// Makes the state that of the engine in this directory, which is not open. The engine's own history there ends: it is that of
 /// other flows.
-pub fn take_over(config: &config::Storage, state: &EngineState) -> Result<(), Error> {
+pub fn take_over(config: &config::Storage, state: &EngineState, now: u64) -> Result<(), Error> {
     if state.is_empty() {
         return Ok(());
     }
@@ -122,9 +140,7 @@ pub fn take_over(config: &config::Storage, state: &EngineState) -> Result<(), Er
         revision: Revision {
             rev: rev.clone(),
             kind: "start".to_owned(),
-            at: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |now| now.as_secs()),
+            at: now,
             ..Revision::default()
         },
         flows: Arc::new(loaded.flows),

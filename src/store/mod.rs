@@ -23,6 +23,7 @@ mod passkeys;
 mod proposals;
 mod recovery;
 mod relocate;
+mod replica;
 #[cfg_attr(not(feature = "postgres"), path = "unshared.rs")]
 mod shared;
 mod tags;
@@ -35,7 +36,7 @@ mod write_ahead_log;
 mod written;
 
 pub use deployments::{Page, Past};
-pub use engine_state::{EngineState, Replica, is_engine_state, take_over};
+pub use engine_state::{is_engine_state, take_over};
 pub use history::History;
 pub use library::{Entry, Item, KINDS, LibraryPath};
 #[cfg(feature = "postgres")]
@@ -46,6 +47,7 @@ pub use proposals::{
     Added, Decision, NewProposal, Proposal, ProposalContent, ProposalFilter, ProposalState, TooMany,
 };
 pub use relocate::{Locked, has_flows_to_move, lock, move_flow_files};
+pub use replica::{EngineState, Replica};
 pub use shared::Turn;
 #[cfg(feature = "postgres")]
 pub use shared::{Follower, SharedChange};
@@ -267,9 +269,6 @@ pub fn freeze_of(value: &str) -> Option<(u64, String)> {
     Some((until.parse().ok()?, reason.to_owned()))
 }
 
-/// The name of the fact that holds whether flows run.
-const RUNNING: &str = "running";
-
 /// The store; clones share it. When the last one is dropped, what was asked is done and everything is closed.
 #[derive(Clone)]
 pub struct Store {
@@ -490,18 +489,6 @@ impl Store {
         self.owner.ask(|disk| disk.fallen_back()).await
     }
 
-    /// Whether flows are to run, as last set with `POST /flows/state`; true unless stopped.
-    pub async fn running(&self) -> Result<bool, Error> {
-        self.owner
-            .ask(|disk| {
-                Ok(disk
-                    .database
-                    .fact(RUNNING)?
-                    .is_none_or(|running| running != "false"))
-            })
-            .await
-    }
-
     /// The editor's settings of a user, as JSON; `None`: nothing.
     pub async fn user_settings(&self, user: &str) -> Result<Option<String>, Error> {
         let user = user.to_owned();
@@ -573,15 +560,5 @@ impl Store {
         self.owner
             .ask(move |disk| disk.database.tell_fact(FREEZE, &kept))
             .await
-    }
-
-    /// Remembers whether flows run.
-    pub async fn save_running(&self, running: bool) -> Result<(), Error> {
-        let running = if running { "true" } else { "false" };
-        let save = |disk: &mut Disk| {
-            disk.replicate([(RUNNING.to_owned(), running.to_owned())].into())?;
-            disk.database.save_fact(RUNNING, running)
-        };
-        self.owner.ask(save).await
     }
 }

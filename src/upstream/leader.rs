@@ -2,7 +2,7 @@
 //! leads, over TLS on which both show certificates.
 
 use super::KEEPALIVE;
-use super::connect::{OpenError, client_tls};
+use super::client_tls::{OpenError, client_tls};
 use crate::config;
 use arc_swap::ArcSwap;
 use rustls::pki_types::ServerName;

@@ -11,6 +11,7 @@ mod ask;
 mod bearer;
 mod body_pace;
 mod client_body;
+mod client_tls;
 mod connect;
 mod deploy;
 #[cfg(feature = "engine")]
@@ -43,7 +44,7 @@ pub use ask::{Answer, Answered, ask, send};
 pub use bearer::Bearer;
 pub use body_pace::{Pace, Pacer};
 pub use client_body::{BodyError, ClientBody};
-pub use connect::OpenError;
+pub use client_tls::OpenError;
 pub use deploy::{Change, Changed, Outcome, Shown};
 #[cfg(feature = "engine")]
 pub use download::download;

@@ -1,6 +1,6 @@
 //! A server that flowgate sends to by itself, beside the runtimes: where it is, and a connection to it, with TLS or without.
 
-use super::connect::{OpenError, client_tls};
+use super::client_tls::{OpenError, client_tls};
 use super::http1::Connection;
 use super::request_body::Outgoing;
 use crate::config;

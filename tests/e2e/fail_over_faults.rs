@@ -62,14 +62,13 @@ async fn fail(kind: usize, (member, way): &mut (Member, Way), postgres: &mut Pos
         }
         1 => {
             let processes = [member.process().id(), engine_of(member)];
-            processes
-                .iter()
-                .for_each(|process| signal(*process, "STOP"));
+            for process in processes {
+                signal(process, "STOP");
+            }
             sleep(Duration::from_secs(6)).await;
-            processes
-                .iter()
-                .rev()
-                .for_each(|process| signal(*process, "CONT"));
+            for process in processes.into_iter().rev() {
+                signal(process, "CONT");
+            }
         }
         2 => signal(engine_of(member), "STOP"),
         3 => {

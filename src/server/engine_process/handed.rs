@@ -4,6 +4,7 @@
 use super::lease;
 use super::message::{ToEngine, ToGateway, line, of_line};
 use crate::config::{Config, Error, Handover, SHARED_CONTEXTS};
+use crate::http::unix_time;
 use crate::store::{EngineState, Replica, take_over};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::stdio::{dup2_stdin, dup2_stdout};
@@ -78,7 +79,8 @@ impl Handed {
             None => None,
             Some(state) => {
                 lease::watch()?;
-                take_over(&config.storage, &state).map_err(io::Error::other)?;
+                take_over(&config.storage, &state, unix_time().as_secs())
+                    .map_err(io::Error::other)?;
                 link.tell(&ToGateway::TakenOver)?;
                 let longest = self.handover.longest_message.unwrap_or_default();
                 let replica = replica((link.clone(), answers), longest);

@@ -54,7 +54,7 @@ async fn another_directory_goes_on_with_the_flows_under_their_revision() {
     fs::create_dir_all(there.path().join("shared-context/default/old")).unwrap();
     let state = kept.lock().unwrap().clone();
     assert!(state.keys().all(|name| is_engine_state(name)), "{state:?}");
-    take_over(&config(&there), &state).unwrap();
+    take_over(&config(&there), &state, 1_700_000_000).unwrap();
 
     let store = Store::open(&config(&there)).unwrap();
     let loaded = store.load().await.unwrap();
