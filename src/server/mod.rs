@@ -342,7 +342,7 @@ fn tell(found: &Found, metrics: &Metrics) {
     };
     tracing::info!(%file, sha256 = found.fingerprint, "{kind}");
     if found.not_after < i64::try_from(unix_time().as_secs()).unwrap_or(i64::MAX) {
-        tracing::warn!("a certificate is over: clients will refuse it");
+        tracing::warn!("a certificate has expired: clients will refuse it");
     }
 }
 

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use testing::postgres::Postgres;
 
 /// Within this a revocation must reach every gateway (docs/cluster.md).
-const REVOKED_WITHIN: Duration = Duration::from_secs(1);
+pub const REVOKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Two gateways on one store, in front of one runtime: an engine of flowgate.
-struct Cluster {
-    postgres: Postgres,
-    _engine: Gateway,
-    one: Gateway,
-    other: Gateway,
+pub struct Cluster {
+    pub postgres: Postgres,
+    pub _engine: Gateway,
+    pub one: Gateway,
+    pub other: Gateway,
 }
 
 impl Cluster {
@@ -24,7 +24,7 @@ impl Cluster {
         Self::with("")
     }
 
-    fn with(lines: &str) -> Self {
+    pub fn with(lines: &str) -> Self {
         let postgres = Postgres::start();
         let engine = Gateway::with("auth = \"off\"\nlog = { level = \"warn\" }");
         let lines = format!("{}{lines}", in_front_of(&engine, &postgres));
@@ -49,7 +49,7 @@ pub fn in_front_of(engine: &Gateway, postgres: &Postgres) -> String {
 }
 
 /// Waits until a gateway refuses a token; answers how long it took.
-async fn refusal(gateway: &Client, token: &str) -> Duration {
+pub async fn refusal(gateway: &Client, token: &str) -> Duration {
     let since = Instant::now();
     until("the token is refused", async || {
         !gateway.accepts_token(token).await

@@ -76,6 +76,7 @@ mod client_certificates;
 mod cluster;
 mod cluster_faults;
 mod cluster_store;
+mod cluster_tokens;
 mod comms;
 mod comms_invalid_frames;
 mod comms_upstream;

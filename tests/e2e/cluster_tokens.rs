@@ -1,0 +1,91 @@
+//! Service tokens and passkeys of gateways that share a store: made at one, they count at the other, with their limits, until they
+//! are revoked at either.
+
+use crate::client::{Answer, Client};
+use crate::cluster::{Cluster, REVOKED_WITHIN, refusal};
+use crate::passkeys::{LINES, registered, sign_in, token};
+use serde_json::{Value as Json, json};
+
+/// Makes a service token that may read flows.
+async fn made(client: &Client, session: &str, name: &str, limits: Json) -> Json {
+    let mut body = json!({ "name": name, "permissions": ["flows.read"] });
+    let fields = body.as_object_mut().unwrap();
+    fields.extend(limits.as_object().unwrap().clone());
+    let made = client.post("/gateway/tokens").token(session).json(&body);
+    let made = made.send().await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    made.json()
+}
+
+async fn read(client: &Client, token: &Json) -> Answer {
+    let token = token["token"].as_str().unwrap();
+    client.get("/flows").token(token).send().await
+}
+
+#[tokio::test]
+async fn a_service_token_counts_at_every_gateway_until_it_is_revoked_at_one() {
+    let cluster = Cluster::with("");
+    let Cluster { one, other, .. } = &cluster;
+    let admin = one.sign_in("admin").await;
+    let token = made(one, &admin, "ci", json!({})).await;
+    for gateway in [one, other] {
+        assert_eq!(read(gateway, &token).await.status, 200);
+    }
+    let listed = other.get("/gateway/tokens").token(&admin).send().await;
+    let listed = listed.json()["tokens"].clone();
+    assert_eq!(listed[0]["name"], "ci", "{listed}");
+
+    let path = "/gateway/tokens/ci";
+    let revoked = other.request("DELETE", path).token(&admin).send().await;
+    assert_eq!(revoked.status, 204, "{}", revoked.text());
+    assert_eq!(read(other, &token).await.status, 401);
+    let took = refusal(one, token["token"].as_str().unwrap()).await;
+    assert!(took <= REVOKED_WITHIN, "it took {took:?}");
+}
+
+#[tokio::test]
+async fn the_limits_of_a_service_token_hold_at_the_gateway_where_it_was_not_made() {
+    let cluster = Cluster::with("");
+    let Cluster { one, other, .. } = &cluster;
+    let admin = one.sign_in("admin").await;
+    let elsewhere = made(
+        one,
+        &admin,
+        "elsewhere",
+        json!({ "networks": ["203.0.113.0/24"] }),
+    )
+    .await;
+    for gateway in [one, other] {
+        assert_eq!(read(gateway, &elsewhere).await.status, 403);
+    }
+    let slow = made(one, &admin, "slow", json!({ "rate_limit": "2/h" })).await;
+    for status in [200, 200, 429] {
+        assert_eq!(read(other, &slow).await.status, status);
+    }
+}
+
+#[tokio::test]
+async fn a_passkey_of_one_gateway_signs_in_at_the_other_until_it_is_removed() {
+    let cluster = Cluster::with(LINES);
+    let Cluster { one, other, .. } = &cluster;
+    let mut phone = registered(one, "admin").await;
+    let session = token(&sign_in(other, &phone).await);
+    assert!(one.accepts_token(&session).await);
+
+    // The counter that the other one has seen: the same once more is a copy.
+    phone.counter = 7;
+    token(&sign_in(other, &phone).await);
+    assert_ne!(sign_in(one, &phone).await.status, 200, "a copy");
+
+    // Which second factor was given, and when, is known where it was given.
+    let listed = one.get("/gateway/passkeys").token(&session).send().await;
+    let id = listed.json()["passkeys"][0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let path = format!("/gateway/passkeys/{id}");
+    let removed = other.request("DELETE", &path).token(&session).send().await;
+    assert_eq!(removed.status, 204, "{}", removed.text());
+    phone.counter = 8;
+    assert_ne!(sign_in(one, &phone).await.status, 200, "it is gone");
+}
