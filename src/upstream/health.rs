@@ -26,8 +26,13 @@ impl Upstream {
     pub async fn watch(self) {
         let inner = Arc::downgrade(&self.0);
         let every = self.0.config.health;
-        let mut before = None;
-        self.check(&mut before).await;
+        // One on a socket may start after us.
+        let (first, mut before) = (self.answers().await, None);
+        if let Err(Error::NotListening(_)) = first {
+            self.set_health(false);
+        } else {
+            self.learn(first, &mut before).await;
+        }
         drop(self);
         loop {
             let well = before == Some(true);
@@ -35,7 +40,9 @@ impl Upstream {
             let Some(inner) = inner.upgrade() else {
                 return;
             };
-            Self(inner).check(&mut before).await;
+            let upstream = Self(inner);
+            let result = upstream.answers().await;
+            upstream.learn(result, &mut before).await;
         }
     }
 
@@ -73,8 +80,8 @@ impl Upstream {
         }
     }
 
-    async fn check(&self, before: &mut Option<bool>) {
-        let result = self.answers().await;
+    /// Takes over the result of a check, and logs it if it is another one than before.
+    async fn learn(&self, result: Result<Option<StatusCode>, Error>, before: &mut Option<bool>) {
         let well = result.is_ok();
         if *before != Some(well) {
             match result {
@@ -92,12 +99,16 @@ impl Upstream {
             }
         }
         *before = Some(well);
+        self.set_health(well);
+        if well {
+            self.check_account().await;
+        }
+    }
+
+    fn set_health(&self, well: bool) {
         let inner: &Inner = &self.0;
         let health = if well { WELL } else { GONE };
         inner.health.store(health, Ordering::Relaxed);
         inner.metrics.health(well);
-        if well {
-            self.check_account().await;
-        }
     }
 }

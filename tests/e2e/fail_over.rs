@@ -25,7 +25,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 /// A member takes the engine over within this time (docs/cluster.md).
@@ -252,7 +252,16 @@ async fn a_member_that_was_stopped_and_goes_on_runs_no_flow_any_more() {
     for process in [gateway, engine] {
         signal(process, "STOP");
     }
+    // It is at the member that answers nothing any more.
+    let client = Client::clone(&other);
+    let asked = tokio::spawn(async move { client.get("/flows/state").token(&token).send().await });
     let took = taken_over(&file).await;
+    let answer = timeout(TAKEN_OVER_WITHIN, asked).await.unwrap().unwrap();
+    assert!(
+        [200, 502, 503].contains(&answer.status),
+        "{}",
+        answer.status
+    );
     assert!(took < TAKEN_OVER_WITHIN, "{took:?}");
     assert!(other.leads().await);
     for process in [engine, gateway] {

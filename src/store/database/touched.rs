@@ -1,6 +1,6 @@
 //! The table of touched elements: which elements each deployment has added, removed, changed or moved.
 
-use super::connection::{Row, Transaction, values};
+use super::connection::{Row, Transaction, Value, values};
 use super::entry::{REVISION, revision, rows};
 use super::{Database, Error};
 use crate::store::{NodePage, Revision};
@@ -35,20 +35,34 @@ pub(super) fn add(
     number: i64,
     touched: &[Touched],
 ) -> Result<(), Error> {
-    for one in touched {
-        transaction.execute(
-            "INSERT INTO touched (number, id, flow, was_on, difference, credentials) VALUES (?, ?, ?, ?, ?, ?)",
-            values![
-                number,
-                one.id.as_str(),
-                one.flow.as_str(),
-                one.left.as_deref(),
-                one.difference.name(),
-                one.credentials
-            ],
-        )?;
+    let mut rest = touched;
+    while let Some(rows) = ROWS.into_iter().find(|rows| *rows <= rest.len()) {
+        let (now, later) = rest.split_at(rows);
+        let row = |one| row(number, one);
+        let values: Vec<_> = now.iter().flat_map(row).collect();
+        let marks = vec!["(?, ?, ?, ?, ?, ?)"; rows].join(", ");
+        let sql = format!(
+            "INSERT INTO touched (number, id, flow, was_on, difference, credentials) VALUES {marks}"
+        );
+        transaction.execute(&sql, &values)?;
+        rest = later;
     }
     Ok(())
+}
+
+/// The rows that one statement adds, as many as possible first: each waits for its answer. Our choice: few statements, and few
+/// different ones, which stay prepared; 32,766 values is the limit of `SQLite`.
+const ROWS: [usize; 3] = [256, 16, 1];
+
+fn row(number: i64, one: &Touched) -> [Value<'_>; 6] {
+    [
+        number.into(),
+        one.id.as_str().into(),
+        one.flow.as_str().into(),
+        one.left.as_deref().into(),
+        one.difference.name().into(),
+        one.credentials.into(),
+    ]
 }
 
 /// The bytes that such a list takes in the table and its index: each row has its texts, its id once more, and some 16 bytes
