@@ -262,6 +262,7 @@ impl Upstream {
     ) -> Result<Response<ResponseBody>, Error> {
         let in_flight = InFlight::take(&self.0, client)?;
         let mut request = head().map(|()| body);
+        let may_be_starting = self.0.connect.members.is_some() && is_safe(request.method());
         if let Some(mut connection) = self.0.pool.take(now) {
             let repeatable = request.body().is_empty() && is_safe(request.method());
             match self.ask(&mut connection, request, now).await {
@@ -272,7 +273,12 @@ impl Upstream {
             self.0.metrics.retried();
             request = head().map(|()| Outgoing::empty());
         }
-        let (response, connection) = Box::pin(self.ask_anew(request)).await?;
+        let asked = Box::pin(self.ask_anew(request)).await;
+        let (response, connection) = asked.map_err(|error| match error {
+            // The member that leads has no engine yet, or leads no more.
+            Error::Closed(error) if may_be_starting => Error::NotListening(error),
+            error => error,
+        })?;
         self.answer(response, connection, in_flight)
     }
 

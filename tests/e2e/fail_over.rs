@@ -13,7 +13,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 use serde_json::{Value as Json, json};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -127,14 +127,17 @@ async fn cluster() -> (Postgres, Member, Member) {
     (postgres, one, other)
 }
 
+/// A node on this tab, of an id and a type.
+fn node(tab: &str, (id, kind): (&str, &str), mut more: Json) -> Json {
+    let fields = json!({ "id": id, "type": kind, "z": tab, "x": 1, "y": 1 });
+    let node = more.as_object_mut().unwrap();
+    node.extend(fields.as_object().unwrap().clone());
+    more
+}
+
 /// `GET /a` says a text, `GET /secret` a credential of a node.
 fn flows(text: &str) -> Json {
-    let node = |id: &str, kind: &str, more: Json| {
-        let mut node = json!({ "id": id, "type": kind, "z": "s", "x": 1, "y": 1 });
-        let fields = node.as_object_mut().unwrap();
-        fields.extend(more.as_object().unwrap().clone());
-        node
-    };
+    let node = |id: &str, kind: &str, more: Json| node("s", (id, kind), more);
     let mut flows = flow_set(&[page("a", "/a", text)]);
     let more = [
         json!({ "id": "s", "type": "tab", "label": "secret",
@@ -201,12 +204,7 @@ async fn the_engine_of_a_member_that_is_killed_runs_on_at_another_one_with_flows
 
 /// A flow that appends the number of its process's lease to a file, every 20 ms: only one process may do so at a time.
 pub fn writing(file: &Path) -> Json {
-    let node = |id: &str, kind: &str, more: Json| {
-        let mut node = json!({ "id": id, "type": kind, "z": "t", "x": 1, "y": 1 });
-        let fields = node.as_object_mut().unwrap();
-        fields.extend(more.as_object().unwrap().clone());
-        node
-    };
+    let node = |id: &str, kind: &str, more: Json| node("t", (id, kind), more);
     json!([
         { "id": "t", "type": "tab", "label": "writes" },
         node("i", "inject", json!({ "props": [{ "p": "payload" }], "repeat": "0.02", "once": true, "onceDelay": 0,
@@ -214,6 +212,15 @@ pub fn writing(file: &Path) -> Json {
         node("f", "file", json!({ "filename": file, "filenameType": "str", "appendNewline": true,
                                   "overwriteFile": "false", "wires": [[]] })),
     ])
+}
+
+/// Deploys that flow, and waits until it writes; the file, and a token.
+async fn writes(one: &Member) -> (PathBuf, String) {
+    let file = one.directory.path().join("written");
+    let token = one.sign_in("admin").await;
+    one.deploy(&token, &writing(&file)).await;
+    until("it writes", async || !written(&file).is_empty()).await;
+    (file, token)
 }
 
 /// The numbers in the file, in the order in which they were written.
@@ -243,10 +250,7 @@ pub fn assert_one_at_a_time(file: &Path) {
 #[tokio::test]
 async fn a_member_that_was_stopped_and_goes_on_runs_no_flow_any_more() {
     let (_postgres, one, other) = cluster().await;
-    let file = one.directory.path().join("written");
-    let token = one.sign_in("admin").await;
-    one.deploy(&token, &writing(&file)).await;
-    until("it writes", async || !written(&file).is_empty()).await;
+    let (file, token) = writes(&one).await;
 
     let (gateway, engine) = (one.process().id(), engine_of(&one));
     for process in [gateway, engine] {
@@ -276,10 +280,7 @@ async fn a_member_that_was_stopped_and_goes_on_runs_no_flow_any_more() {
 #[tokio::test]
 async fn an_engine_that_was_stopped_is_run_by_another_member() {
     let (_postgres, one, other) = cluster().await;
-    let file = one.directory.path().join("written");
-    let token = one.sign_in("admin").await;
-    one.deploy(&token, &writing(&file)).await;
-    until("it writes", async || !written(&file).is_empty()).await;
+    let (file, _) = writes(&one).await;
     let engine = engine_of(&one);
     signal(engine, "STOP");
     let took = taken_over(&file).await;
@@ -292,10 +293,7 @@ async fn an_engine_that_was_stopped_is_run_by_another_member() {
 #[tokio::test]
 async fn a_gateway_that_was_stopped_alone_leaves_no_engine_behind() {
     let (_postgres, one, _other) = cluster().await;
-    let file = one.directory.path().join("written");
-    let token = one.sign_in("admin").await;
-    one.deploy(&token, &writing(&file)).await;
-    until("it writes", async || !written(&file).is_empty()).await;
+    let (file, _) = writes(&one).await;
     let engine = engine_of(&one);
     one.process().signal("STOP");
     let took = taken_over(&file).await;
@@ -374,10 +372,7 @@ async fn a_member_that_is_cut_off_from_the_database_ends_its_engine_before_anoth
     let one = Member::with(&store, &certificates);
     until("the first member leads", async || one.leads().await).await;
     let other = Member::start(&postgres, &certificates);
-    let file = one.directory.path().join("written");
-    let token = one.sign_in("admin").await;
-    one.deploy(&token, &writing(&file)).await;
-    until("it writes", async || !written(&file).is_empty()).await;
+    let (file, _) = writes(&one).await;
     let engine = engine_of(&one);
 
     way.set_open(false);
@@ -509,12 +504,7 @@ impl ResolvesClientCert for Shows {
 
 /// A flow that counts its requests in a shared context.
 fn counting() -> Json {
-    let node = |id: &str, kind: &str, more: Json| {
-        let mut node = json!({ "id": id, "type": kind, "z": "t", "x": 1, "y": 1 });
-        let fields = node.as_object_mut().unwrap();
-        fields.extend(more.as_object().unwrap().clone());
-        node
-    };
+    let node = |id: &str, kind: &str, more: Json| node("t", (id, kind), more);
     let count = "const n = (flow.get('n', 'cluster') || 0) + 1; flow.set('n', n, 'cluster'); msg.payload = String(n); return msg";
     json!([
         { "id": "t", "type": "tab", "label": "counts" },
