@@ -89,16 +89,12 @@ async fn attempt(
     let names: Vec<Identifier> = names.collect();
     let mut order = account.new_order(&NewOrder::new(&names)).await?;
     let polls = RetryPolicy::new().timeout(POLL_TIMEOUT);
-    answer_challenges(&mut order, provider, offer).await?;
-    match order.poll_ready(&polls).await {
-        Ok(OrderStatus::Ready) => {}
-        ended => {
-            let reasons = reasons(&mut order).await;
-            return Err(match ended {
-                Err(error) if reasons.is_empty() => error.into(),
-                _ => Error::Invalid(reasons),
-            });
-        }
+    if let Err(error) = validate(&mut order, &polls, provider, offer).await {
+        return Err(match reasons(&mut order).await {
+            Ok(reasons) if !reasons.is_empty() => Error::Invalid(reasons),
+            Err(refused) if refused.is_bad_nonce() => refused,
+            _ => error,
+        });
     }
     let key = Zeroizing::new(order.finalize().await?);
     let chain = order.poll_certificate(&polls).await?;
@@ -135,7 +131,21 @@ async fn account(acme: &config::Acme, directory: &Path) -> Result<Account, Error
     Ok(account)
 }
 
-/// Shows the authority that the names are ours.
+/// Shows the authority that the names are ours, and waits until it has seen it. The answer to a challenge may already have the
+/// problem that it ends with.
+async fn validate(
+    order: &mut Order,
+    polls: &RetryPolicy,
+    provider: &Arc<CryptoProvider>,
+    offer: &(dyn Fn(Option<ServerConfig>) + Sync),
+) -> Result<(), Error> {
+    answer_challenges(order, provider, offer).await?;
+    match order.poll_ready(polls).await? {
+        OrderStatus::Ready => Ok(()),
+        _ => Err(Error::Invalid("it gives no reason".to_owned())),
+    }
+}
+
 async fn answer_challenges(
     order: &mut Order,
     provider: &Arc<CryptoProvider>,
@@ -170,19 +180,18 @@ async fn answer_challenges(
 }
 
 /// The problems that the authority had with the names.
-async fn reasons(order: &mut Order) -> String {
+async fn reasons(order: &mut Order) -> Result<String, Error> {
     let mut reasons = String::new();
     let mut authorizations = order.authorizations();
-    while let Some(Ok(mut authorization)) = authorizations.next().await {
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization?;
         let name = authorization.identifier().to_string();
-        let Ok(state) = authorization.refresh().await else {
-            continue;
-        };
+        let state = authorization.refresh().await?;
         let problems = state.challenges.iter().filter_map(|c| c.error.as_ref());
         for problem in problems {
             // Text takes all of it.
             let _ = write!(reasons, "{name}: {problem}; ");
         }
     }
-    reasons.trim_end_matches("; ").to_owned()
+    Ok(reasons.trim_end_matches("; ").to_owned())
 }
