@@ -37,12 +37,11 @@ fn runtime(backend: &Backend) -> Json {
     let Some(upstream) = backend.runtime.upstream() else {
         return json!({ "name": "engine", "state": "well" });
     };
-    let state = match (upstream.healthy(), upstream.authorized()) {
-        (false, _) => "unreachable",
-        (true, false) => "unauthorized",
-        (true, true) => "well",
-    };
-    json!({ "name": upstream.name(), "state": state })
+    let mut runtime = json!({ "name": upstream.name(), "state": upstream.state() });
+    if let Some(leader) = upstream.leader() {
+        runtime["leader"] = leader.to_string().into();
+    }
+    runtime
 }
 
 /// One list for each number, oldest first; `null` where there is none.

@@ -226,17 +226,12 @@ impl Operations {
 
     /// Ready is who can serve something: with several upstreams, those that are well must not suffer from the others.
     fn readiness(&self) -> (StatusCode, Json) {
-        let state = |upstream: &Upstream| match (upstream.healthy(), upstream.authorized()) {
-            (false, _) => "unreachable",
-            (true, false) => "unauthorized",
-            (true, true) => "well",
-        };
         let backends = self.backends.get().into_iter().flatten();
         let backends: Vec<_> = backends.filter_map(Weak::upgrade).collect();
-        let upstreams = backends
-            .iter()
-            .filter_map(|backend| backend.runtime.upstream());
-        let found: Vec<_> = upstreams.map(|u| (u.name(), state(u))).collect();
+        let upstreams = backends.iter();
+        let upstreams = upstreams.filter_map(|backend| backend.runtime.upstream());
+        let leader = upstreams.clone().find_map(Upstream::leader);
+        let found: Vec<_> = upstreams.map(|u| (u.name(), u.state())).collect();
         let well = found.iter().filter(|(_, state)| *state == "well").count();
         let unreachable = found.iter().any(|(_, state)| *state == "unreachable");
         let set_aside = backends
@@ -272,6 +267,9 @@ impl Operations {
         }
         if let Some(problem) = audit {
             body["audit"] = problem.into();
+        }
+        if let Some(leader) = leader {
+            body["leader"] = leader.to_string().into();
         }
         for (name, state) in found {
             body["upstreams"][name] = state.into();

@@ -1,7 +1,7 @@
 //! Whether the upstream is well: asked again and again, for `/readyz` and metrics. Requests are sent in any case, so
 //! that they succeed as soon as it is back.
 
-use super::{Error, Inner, Outgoing, Upstream};
+use super::{Error, Inner, Leader, Outgoing, Upstream};
 use hyper::StatusCode;
 use std::io;
 use std::sync::Arc;
@@ -54,6 +54,16 @@ impl Upstream {
     /// Whether the last health check failed.
     pub fn is_away(&self) -> bool {
         self.0.health.load(Ordering::Relaxed) == GONE
+    }
+
+    /// The same in a word, with what it says to our account.
+    pub fn state(&self) -> &'static str {
+        let nobody_leads = self.leader() == Some(Leader::Nobody);
+        match (self.healthy() && !nobody_leads, self.authorized()) {
+            (false, _) => "unreachable",
+            (true, false) => "unauthorized",
+            (true, true) => "well",
+        }
     }
 
     /// The error for a request that is not sent because the last health check failed.

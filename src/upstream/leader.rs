@@ -5,6 +5,7 @@ use super::KEEPALIVE;
 use super::client_tls::{OpenError, client_tls};
 use crate::config;
 use rustls::pki_types::ServerName;
+use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,6 +25,16 @@ pub enum Leader {
     Here,
     /// The member that is reached there, `host:port`.
     At(String),
+}
+
+impl fmt::Display for Leader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nobody => "nobody",
+            Self::Here => "here",
+            Self::At(address) => address,
+        })
+    }
 }
 
 /// The way to the leader.
@@ -50,6 +61,11 @@ impl Members {
             *before = leader;
             is_other
         })
+    }
+
+    /// Who leads.
+    pub(super) fn leader(&self) -> Leader {
+        self.leader.borrow().clone()
     }
 
     /// Connects to another member that leads; `None`: this one does.

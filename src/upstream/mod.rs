@@ -55,6 +55,7 @@ pub use headers::{
 };
 pub use http1::{InvalidResponse, Upgraded};
 pub use leader::Leader;
+use leader::Members;
 pub use outbound::{ByteStream, Outbound, OutboundTls};
 pub use probe::probe;
 pub use request_body::{Outgoing, Refusal};
@@ -162,7 +163,7 @@ impl Upstream {
         metrics: &Metrics,
     ) -> Result<Self, OpenError> {
         let metrics = metrics.upstream(&config.mount.name);
-        let members = leader::Members::new(cluster)?;
+        let members = Members::new(cluster)?;
         Self::of(config, Some(members), metrics)
     }
 
@@ -176,6 +177,11 @@ impl Upstream {
         is_other
     }
 
+    /// Who leads, if this is the engine of a cluster.
+    pub fn leader(&self) -> Option<Leader> {
+        self.0.connect.members.as_ref().map(Members::leader)
+    }
+
     /// The same with these metrics.
     pub fn with_metrics(
         config: config::Upstream,
@@ -186,7 +192,7 @@ impl Upstream {
 
     fn of(
         config: config::Upstream,
-        members: Option<leader::Members>,
+        members: Option<Members>,
         metrics: metrics::Upstream,
     ) -> Result<Self, OpenError> {
         let metrics = Arc::new(metrics);

@@ -174,6 +174,14 @@ async fn until_says(member: &Client, path: &str, text: &str) {
     .await;
 }
 
+/// Who leads, as probes and the console read it.
+async fn leader(member: &Client, token: &str) -> String {
+    let ready = member.operations("/readyz").await.json();
+    let now = member.get("/gateway/now").token(token).send().await.json();
+    assert_eq!(ready["leader"], now["runtime"]["leader"]);
+    ready["leader"].as_str().unwrap().to_owned()
+}
+
 #[tokio::test]
 async fn the_engine_of_a_member_that_is_killed_runs_on_at_another_one_with_flows_and_credentials() {
     let (_postgres, mut one, other) = cluster().await;
@@ -185,6 +193,9 @@ async fn the_engine_of_a_member_that_is_killed_runs_on_at_another_one_with_flows
     let second = other.deploy(&token, &flows("second")).await;
     assert_ne!(first, second);
     assert!(!other.leads().await);
+    assert_eq!(leader(&one, &token).await, "here");
+    let address = format!("127.0.0.1:{}", one.port);
+    assert_eq!(leader(&other, &token).await, address);
 
     one.kill();
     let since = Instant::now();
@@ -192,6 +203,7 @@ async fn the_engine_of_a_member_that_is_killed_runs_on_at_another_one_with_flows
     let took = since.elapsed();
     assert!(took < TAKEN_OVER_WITHIN, "{took:?}");
     assert!(other.leads().await);
+    assert_eq!(leader(&other, &token).await, "here");
     until_says(&other, "/secret", "hidden").await;
     let found = other.flows(&token).await;
     assert_eq!(found["rev"], json!(second));

@@ -47,7 +47,19 @@ function notices(now) {
         now.stopped.map(({ label, id, reason }) => bad(t('now.stopped', { flow: String(label || id), reason: String(reason) }))),
         now.closed.map((message) => warn(message)),
     ].flat().filter(Boolean);
-    return found.length > 0 ? found : h('p', { class: 'notice good' }, t('now.well'));
+    return [
+        found.length > 0 ? found : h('p', { class: 'notice good' }, t('now.well')),
+        now.runtime.leader && h('p', { class: 'muted' }, leads(now.runtime.leader)),
+    ];
+}
+
+// Which gateway of a cluster runs the engine.
+function leads(leader) {
+    switch (leader) {
+        case 'here': return t('now.leader_here');
+        case 'nobody': return t('now.leader_nobody');
+        default: return t('now.leader_at', { address: leader });
+    }
 }
 
 const sum = (values) => values.reduce((all, value) => all + value, 0);
