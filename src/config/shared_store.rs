@@ -19,8 +19,8 @@ const GRACE: Duration = Duration::from_secs(30);
 /// A database that several gateways share.
 #[derive(Debug, Clone)]
 pub struct SharedStore {
-    /// Its servers, database and user.
-    pub server: Box<Config>,
+    /// Its servers, each with database and user.
+    pub servers: Vec<Config>,
     /// The authorities of its certificate; `None`: those of the system.
     pub ca_file: Option<PathBuf>,
     /// How long requests are answered while it cannot be reached.
@@ -30,7 +30,9 @@ pub struct SharedStore {
 impl SharedStore {
     /// Whether passwords and sessions go to another machine unencrypted.
     pub(super) fn is_plain(&self) -> bool {
-        self.server.get_ssl_mode() == SslMode::Disable && !is_local(&self.server)
+        let is_plain = |server: &Config| server.get_ssl_mode() == SslMode::Disable;
+        let mut servers = self.servers.iter();
+        servers.any(|server| is_plain(server) && !is_local(server))
     }
 }
 
@@ -51,7 +53,7 @@ pub(super) fn shared_store(
         return alone.map_or(Ok(None), Err);
     };
     Ok(Some(SharedStore {
-        server: Box::new(server(&url, span)?),
+        servers: servers(&url, &span)?,
         ca_file: ca_file.map(|entry| source.path(&entry)).transpose()?,
         grace: source.duration(
             grace,
@@ -61,19 +63,45 @@ pub(super) fn shared_store(
     }))
 }
 
-fn server(url: &Secret, span: Span) -> Result<Config, SpannedError> {
-    let text = url.reveal();
+/// Each of the servers that the URL names; all in one where it names them in its parameters.
+fn servers(url: &Secret, span: &Span) -> Result<Vec<Config>, SpannedError> {
+    let all = server(url.reveal(), span)?;
+    let Some(urls) = url_of_each(url.reveal()) else {
+        return Ok(vec![all]);
+    };
+    let each = urls.iter().map(|url| server(url, span));
+    let each: Vec<_> = each.collect::<Result<_, _>>()?;
+    let is_alone = |one: &Config| one.get_hosts().len() == 1 && one.get_hostaddrs().len() <= 1;
+    Ok(if each.iter().all(is_alone) {
+        each
+    } else {
+        vec![all]
+    })
+}
+
+/// The URL with each of the hosts in it, which stand between `@` and the path, as the driver reads it.
+fn url_of_each(url: &str) -> Option<Vec<String>> {
+    let (user, rest) = url.split_once('@')?;
+    let (hosts, path) = rest.split_at(rest.find(['/', '?'])?);
+    let hosts = hosts.split(',');
+    Some(hosts.map(|host| format!("{user}@{host}{path}")).collect())
+}
+
+fn server(text: &str, span: &Span) -> Result<Config, SpannedError> {
     let is_url = ["postgres://", "postgresql://"]
         .iter()
         .any(|scheme| text.starts_with(scheme));
     let config: Result<Config, _> = text.parse();
     let Some(mut config) = config.ok().filter(|_| is_url) else {
-        return Err(SpannedError::rule(span, format!("it must be {EXPECTED}")));
+        return Err(SpannedError::rule(
+            span.clone(),
+            format!("it must be {EXPECTED}"),
+        ));
     };
     if config.get_hosts().is_empty() || config.get_user().is_none() || config.get_dbname().is_none()
     {
         let sentence = format!("it must name a host, a user and a database: {EXPECTED}");
-        return Err(SpannedError::rule(span, sentence));
+        return Err(SpannedError::rule(span.clone(), sentence));
     }
     // Without `sslmode` the driver would go on without TLS where a server, or another machine in between, offers none.
     if config.get_ssl_mode() == SslMode::Prefer {
@@ -101,9 +129,7 @@ mod tests {
     use super::*;
 
     fn mode(url: &str) -> SslMode {
-        server(&Secret::new(url.to_owned()), 0..0)
-            .unwrap()
-            .get_ssl_mode()
+        server(url, &(0..0)).unwrap().get_ssl_mode()
     }
 
     #[test]
@@ -129,6 +155,28 @@ mod tests {
     }
 
     #[test]
+    fn each_server_of_a_url_is_reached_by_itself() {
+        let url =
+            Secret::new("postgres://u:p@a.example.org:1,127.0.0.1/d?connect_timeout=1".into());
+        let found = servers(&url, &(0..0)).unwrap();
+        let named: Vec<_> = found
+            .iter()
+            .map(|one| (one.get_hosts(), one.get_ports()))
+            .collect();
+        let host = |name: &str| [Host::Tcp(name.to_owned())];
+        assert_eq!(
+            named,
+            [
+                (&host("a.example.org")[..], &[1][..]),
+                (&host("127.0.0.1")[..], &[5432][..])
+            ]
+        );
+        assert!(found.iter().all(|one| one.get_password() == Some(b"p")));
+        let in_parameters = Secret::new("postgres://u:p@/d?host=a,b".into());
+        assert_eq!(servers(&in_parameters, &(0..0)).unwrap().len(), 1);
+    }
+
+    #[test]
     fn a_url_without_a_host_a_user_or_a_database_is_refused() {
         for url in [
             "postgres:///d?user=u",
@@ -137,7 +185,7 @@ mod tests {
             "host=h user=u dbname=d",
             "mysql://u@h/d",
         ] {
-            assert!(server(&Secret::new(url.to_owned()), 0..0).is_err(), "{url}");
+            assert!(server(url, &(0..0)).is_err(), "{url}");
         }
     }
 }

@@ -27,7 +27,7 @@ impl Cluster {
     pub fn with(lines: &str) -> Self {
         let postgres = Postgres::start();
         let engine = Gateway::with("auth = \"off\"\nlog = { level = \"warn\" }");
-        let lines = format!("{}{lines}", in_front_of(&engine, &postgres));
+        let lines = format!("{}{lines}", in_front_of(&engine, &postgres.url()));
         Self {
             one: Gateway::with(&lines),
             other: Gateway::with(&lines),
@@ -38,11 +38,10 @@ impl Cluster {
 }
 
 /// The configuration of a gateway on this store.
-pub fn in_front_of(engine: &Gateway, postgres: &Postgres) -> String {
+pub fn in_front_of(engine: &Gateway, store: &str) -> String {
     let port = engine.address.port();
     let authority = engine.directory.path().join("certs/self-signed.crt");
     let authority = authority.display();
-    let store = postgres.url();
     format!(
         "upstream = {{ url = \"https://127.0.0.1:{port}\", ca_file = \"{authority}\" }}\nstorage.url = \"{store}\"\n"
     )
@@ -238,7 +237,7 @@ async fn without_the_database_sessions_count_for_the_grace_and_nothing_new_happe
     let engine = Gateway::with("auth = \"off\"");
     let gateway = Gateway::with(&format!(
         "{}storage.grace = \"4s\"\n",
-        in_front_of(&engine, &postgres)
+        in_front_of(&engine, &postgres.url())
     ));
     let token = gateway.sign_in("admin").await;
     let flows = flow_set(&[page("a", "/a", "text")]);
@@ -306,7 +305,7 @@ async fn without_the_database_sessions_count_for_the_grace_and_nothing_new_happe
 async fn a_database_that_stands_still_holds_up_no_one_beyond_the_grace() {
     let postgres = Postgres::start();
     let engine = Gateway::with("auth = \"off\"");
-    let gateway = Gateway::with(&in_front_of(&engine, &postgres));
+    let gateway = Gateway::with(&in_front_of(&engine, &postgres.url()));
     let token = gateway.sign_in("admin").await;
     postgres.freeze(true);
     let since = Instant::now();
@@ -385,7 +384,7 @@ fn a_shared_store_that_cannot_be_used_is_named_at_the_start() {
 async fn the_first_gateway_makes_the_admin_and_the_second_one_has_the_same() {
     let postgres = Postgres::start();
     let engine = Gateway::with("auth = \"off\"");
-    let lines = format!("{}auth.user = []\n", in_front_of(&engine, &postgres));
+    let lines = format!("{}auth.user = []\n", in_front_of(&engine, &postgres.url()));
     let (one, other) = (Gateway::with(&lines), Gateway::with(&lines));
     let password = one.running.admin_password().unwrap().reveal().to_owned();
     assert!(other.running.admin_password().is_none());

@@ -1,5 +1,5 @@
 //! Three gateways on one PostgreSQL behind `HAProxy`, under load while members are killed and stopped and the database is
-//! restarted and stands still: what was acknowledged holds afterwards.
+//! restarted, stands still and fails over to its replica: what was acknowledged holds afterwards.
 //!
 //! `CLUSTER_SECONDS` is how long it lasts (`tests/cluster`). The checks:
 //! - The history is a chain: each acknowledged deployment is in it, right after the revision that it named.
@@ -192,8 +192,8 @@ pub async fn requests(client: Client, token: String, seen: Arc<Seen>) {
     }
 }
 
-/// One fault after the other.
-async fn faults(members: &[Member], postgres: &mut Postgres, seen: &Seen, lasting: Duration) {
+/// One fault after the other. The database has the first server, and its replica is the second one until that takes over.
+async fn faults(members: &[Member], servers: &mut Vec<Postgres>, seen: &Seen, lasting: Duration) {
     let since = Instant::now();
     for round in (0..).take_while(|_| since.elapsed() < lasting) {
         sleep(RECOVERY).await;
@@ -210,15 +210,19 @@ async fn faults(members: &[Member], postgres: &mut Postgres, seen: &Seen, lastin
                 sleep(Duration::from_secs(2)).await;
                 member.signal("CONT");
             }
+            2 if servers.len() > 1 => {
+                servers.remove(0).stop();
+                servers[0].promote();
+            }
             2 => {
-                postgres.stop();
+                servers[0].stop();
                 sleep(Duration::from_secs(1)).await;
-                postgres.resume_service();
+                servers[0].resume_service();
             }
             _ => {
-                postgres.freeze(true);
+                servers[0].freeze(true);
                 sleep(Duration::from_secs(2)).await;
-                postgres.freeze(false);
+                servers[0].freeze(false);
             }
         }
         let window = (begun, Instant::now() + RECOVERY);
@@ -314,13 +318,15 @@ pub fn all_answered(seen: &Seen) {
 #[tokio::test]
 async fn what_was_acknowledged_holds_while_members_and_the_database_fail() {
     let seconds = std::env::var("CLUSTER_SECONDS").map_or(20, |text| text.parse().unwrap());
-    let mut postgres = Postgres::start();
+    let first = Postgres::start();
+    let mut servers = vec![first.replica()];
     let engine = Gateway::with("auth = \"off\"\nlog = { level = \"warn\" }");
     let lines = format!(
         "{}storage.grace = \"{}s\"\nstorage.history = 100000\nauth.sessions_per_user = 10000\n",
-        crate::cluster::in_front_of(&engine, &postgres),
+        crate::cluster::in_front_of(&engine, &first.url_with(&servers[0])),
         GRACE.as_secs()
     );
+    servers.insert(0, first);
     let first = Member::start(&lines, None);
     let others = [(); 2].map(|()| Member::start(&lines, Some(&first.directory)));
     let members: Arc<[_]> = [first].into_iter().chain(others).collect();
@@ -344,10 +350,10 @@ async fn what_was_acknowledged_holds_while_members_and_the_database_fail() {
     let (injected, observed) = (Arc::clone(&members), Arc::clone(&seen));
     let inject = move || {
         let lasting = Duration::from_secs(seconds);
-        Handle::current().block_on(faults(&injected, &mut postgres, &observed, lasting));
-        postgres
+        Handle::current().block_on(faults(&injected, &mut servers, &observed, lasting));
+        servers
     };
-    let _postgres = spawn_blocking(inject).await.unwrap();
+    let _servers = spawn_blocking(inject).await.unwrap();
     seen.is_over.store(true, Ordering::Relaxed);
     while let Some(ended) = load.join_next().await {
         ended.unwrap();

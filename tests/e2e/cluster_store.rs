@@ -56,7 +56,7 @@ async fn deploy(gateway: &Client, token: &str, text: &str) -> String {
 #[tokio::test]
 async fn everything_moves_from_sqlite_to_postgres_and_back() {
     let (engine, postgres) = (engine(), Postgres::start());
-    let shared = in_front_of(&engine, &postgres);
+    let shared = in_front_of(&engine, &postgres.url());
     let lines = alone(&shared);
 
     let gateway = Gateway::with(&lines);
@@ -106,7 +106,7 @@ async fn everything_moves_from_sqlite_to_postgres_and_back() {
 #[tokio::test]
 async fn a_deployment_waits_until_the_history_has_the_one_before_it() {
     let (engine, postgres) = (engine(), Postgres::start());
-    let gateway = Gateway::with(&in_front_of(&engine, &postgres));
+    let gateway = Gateway::with(&in_front_of(&engine, &postgres.url()));
     let admin = gateway.sign_in("admin").await;
     let first = deploy(&gateway, &admin, "first").await;
     postgres.sql(
@@ -131,7 +131,7 @@ async fn a_deployment_waits_until_the_history_has_the_one_before_it() {
 #[tokio::test]
 async fn a_dump_restores_the_sessions_and_the_history() {
     let (engine, postgres) = (engine(), Postgres::start());
-    let lines = in_front_of(&engine, &postgres);
+    let lines = in_front_of(&engine, &postgres.url());
     let gateway = Gateway::with(&lines);
     let admin = gateway.sign_in("admin").await;
     deploy(&gateway, &admin, "first").await;
@@ -164,7 +164,7 @@ async fn a_server_with_tls_and_passwords_is_reached_if_its_certificate_is_of_the
     let postgres = Postgres::start_with_tls((&at("server.crt"), &at("server.key")), "secret");
     let engine = engine();
     let with = |password: &str, authority: &str| {
-        let plain = in_front_of(&engine, &postgres);
+        let plain = in_front_of(&engine, &postgres.url());
         let url = format!(
             "postgres://flowgate:{password}@localhost:{}/flowgate?sslmode=require",
             postgres.port()
@@ -203,7 +203,7 @@ async fn an_address_with_many_unknown_tokens_asks_the_database_no_more() {
     let (engine, postgres) = (engine(), Postgres::start());
     // Ten times as many are looked up.
     let limit = "[auth.throttle]\nbad_tokens_per_address = 1\n";
-    let gateway = Gateway::with(&format!("{}{limit}", in_front_of(&engine, &postgres)));
+    let gateway = Gateway::with(&format!("{}{limit}", in_front_of(&engine, &postgres.url())));
     gateway.sign_in("reader").await;
     // Well-formed tokens, of a gateway with another store.
     let elsewhere = Gateway::start();

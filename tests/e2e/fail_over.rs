@@ -55,7 +55,7 @@ impl Member {
         Self::with(&postgres.url(), certificates)
     }
 
-    fn with(store: &str, certificates: &Certificates) -> Self {
+    pub fn with(store: &str, certificates: &Certificates) -> Self {
         Self::with_lines(store, certificates, "")
     }
 

@@ -75,6 +75,7 @@ mod client_certificate_channels;
 mod client_certificates;
 mod cluster;
 mod cluster_faults;
+mod cluster_replica;
 mod cluster_store;
 mod cluster_tokens;
 mod comms;

@@ -99,6 +99,50 @@ impl Postgres {
         server
     }
 
+    /// A synchronous replica: what is acknowledged from now on has both.
+    #[must_use = "dropped, it ends, and nothing is acknowledged any more"]
+    pub fn replica(&self) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        own(directory.path());
+        let (from, data) = (self.url(), directory.path().join("data"));
+        let mut copy = program("pg_basebackup");
+        copy.args(["--checkpoint=fast", "--no-sync", "--write-recovery-conf"]);
+        copy.args(["--dbname", &from, "--pgdata"]);
+        run(copy.arg(&data));
+        let file = data.join("postgresql.conf");
+        let text = fs::read_to_string(&file).unwrap();
+        // The first server may be away for a moment.
+        fs::write(&file, text + "wal_retrieve_retry_interval = '200ms'\n").unwrap();
+        let mut replica = Self {
+            directory,
+            port: ports::free(),
+            password: self.password.clone(),
+            server: None,
+        };
+        replica.resume_service();
+        self.sql("ALTER SYSTEM SET synchronous_standby_names = '*'");
+        self.sql("SELECT pg_reload_conf()");
+        let is_synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        wait(
+            || self.sql(is_synchronous) == "1",
+            || "the replica is never synchronous".to_owned(),
+        );
+        replica
+    }
+
+    /// Makes a replica the server of the database.
+    pub fn promote(&self) {
+        self.sql("SELECT pg_promote()");
+    }
+
+    /// The URL of the database, which either of the two has.
+    pub fn url_with(&self, replica: &Self) -> String {
+        format!(
+            "postgres://{NAME}@127.0.0.1:{},127.0.0.1:{}/{NAME}?target_session_attrs=read-write",
+            self.port, replica.port
+        )
+    }
+
     /// The URL of its database.
     pub fn url(&self) -> String {
         format!("postgres://{NAME}@127.0.0.1:{}/{NAME}", self.port)
@@ -177,30 +221,22 @@ impl Postgres {
         command.arg("-D").arg(self.data()).args(["-p", &port]);
         let log = fs::File::create(self.directory.path().join("log")).unwrap();
         self.server = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
-        let since = Instant::now();
         let answers = || {
             let mut asked = program("pg_isready");
             asked.args(["--quiet", "--host=127.0.0.1", "--port", &port]);
             asked.status().unwrap().success()
         };
-        while !answers() {
-            let log = || fs::read_to_string(self.directory.path().join("log")).unwrap();
-            assert!(
-                since.elapsed() < PATIENCE,
-                "PostgreSQL does not start: {}",
-                log()
-            );
-            #[allow(
-                clippy::disallowed_methods,
-                reason = "tests wait on threads of their own"
-            )]
-            sleep(Duration::from_millis(20));
-        }
+        wait(answers, || {
+            let log = fs::read_to_string(self.directory.path().join("log")).unwrap();
+            format!("PostgreSQL does not start: {log}")
+        });
     }
 
-    /// Stops all its processes in the midst of what they do, or lets them go on.
+    /// Stops all its processes in the midst of what they do, or lets them go on, unless it has ended.
     pub fn freeze(&self, is_frozen: bool) {
-        let server = self.server.as_ref().unwrap();
+        let Some(server) = &self.server else {
+            return;
+        };
         let children = Command::new("pgrep")
             .args(["-P", &server.id().to_string()])
             .output();
@@ -215,11 +251,26 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
+        // What stands still does not end.
+        self.freeze(false);
         if let Some(mut server) = self.server.take() {
             // "Immediate": it ends its processes, and writes nothing.
             signal(&server, "QUIT");
             let _ = server.wait();
         }
+    }
+}
+
+/// Waits until it holds, or fails with this.
+fn wait(holds: impl Fn() -> bool, failure: impl Fn() -> String) {
+    let since = Instant::now();
+    while !holds() {
+        assert!(since.elapsed() < PATIENCE, "{}", failure());
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "tests wait on threads of their own"
+        )]
+        sleep(Duration::from_millis(20));
     }
 }
 

@@ -9,13 +9,14 @@ use rustls::{ClientConfig, RootCertStore};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// The time to reach one address, and to sign in there. Our choice: a server in the same building answers in milliseconds.
+/// The time to reach a server, and to sign in there. Our choice: a server in the same building answers in milliseconds.
 const CONNECT: Duration = Duration::from_secs(3);
 
 /// The time for data that were sent to arrive. Our choice, as above.
@@ -41,20 +42,22 @@ type Driver =
 /// Connects to the shared store.
 #[derive(Clone)]
 pub(in crate::store) struct Connector {
-    config: Config,
+    /// Of which one has the database at a time.
+    servers: Vec<Config>,
     tls: MakeRustlsConnect,
 }
 
 impl Connector {
     pub(in crate::store) fn new(shared: &SharedStore) -> Result<Self, Error> {
-        let mut config: Config = (*shared.server).clone();
-        config
-            .application_name("flowgate")
-            .connect_timeout(CONNECT)
-            .tcp_user_timeout(ARRIVE)
-            .keepalives_idle(ARRIVE);
+        let mut servers = shared.servers.clone();
+        for server in &mut servers {
+            server
+                .application_name("flowgate")
+                .tcp_user_timeout(ARRIVE)
+                .keepalives_idle(ARRIVE);
+        }
         Ok(Self {
-            config,
+            servers,
             tls: MakeRustlsConnect::new(client_tls(shared.ca_file.as_deref())?),
         })
     }
@@ -70,14 +73,23 @@ impl Connector {
         Ok(client)
     }
 
-    /// A new connection that is not driven yet.
+    /// A new connection that is not driven yet. All servers are tried at a time: one that hangs, or whose machine is gone, must not keep
+    /// us from the one that has taken over.
     pub(in crate::store) async fn open(&self) -> Result<(Client, Driver), Error> {
-        let addresses = self.config.get_hosts().len().max(1);
-        let all = CONNECT.saturating_mul(u32::try_from(2 * addresses).unwrap_or(u32::MAX));
-        let connected = timeout(all, self.config.connect(self.tls.clone())).await;
-        let connected =
-            connected.map_err(|_| Error::Unreachable("it does not answer".to_owned()))?;
-        connected.map_err(|error| Error::Unreachable(text(&error)))
+        let mut tries = JoinSet::new();
+        for server in &self.servers {
+            let (server, tls) = (server.clone(), self.tls.clone());
+            tries.spawn(async move { timeout(CONNECT, server.connect(tls)).await });
+        }
+        let mut failures = Vec::new();
+        while let Some(ended) = tries.join_next().await {
+            match ended {
+                Ok(Ok(Ok(connected))) => return Ok(connected),
+                Ok(Ok(Err(error))) => failures.push(text(&error)),
+                _ => failures.push("it does not answer".to_owned()),
+            }
+        }
+        Err(Error::Unreachable(failures.join("; ")))
     }
 }
 
