@@ -30,7 +30,7 @@ pub enum Leader {
 impl fmt::Display for Leader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Nobody => "nobody",
+            Self::Nobody => "none",
             Self::Here => "here",
             Self::At(address) => address,
         })

@@ -57,7 +57,7 @@ function notices(now) {
 function leads(leader) {
     switch (leader) {
         case 'here': return t('now.leader_here');
-        case 'nobody': return t('now.leader_nobody');
+        case 'none': return t('now.leader_none');
         default: return t('now.leader_at', { address: leader });
     }
 }

@@ -170,7 +170,7 @@ export default {
     'now.unauthorized': 'Die Laufzeit „{name}“ nimmt das Konto des Gateways nicht an.',
     'now.leader_here': 'Dieses Gateway führt die Engine des Clusters aus.',
     'now.leader_at': 'Das Gateway {address} führt die Engine des Clusters aus.',
-    'now.leader_nobody': 'Kein Gateway des Clusters führt die Engine gerade aus.',
+    'now.leader_none': 'Kein Gateway des Clusters führt die Engine gerade aus.',
     'now.set_aside': 'Die zuletzt ausgerollten Flows sind nicht gestartet. Die davor laufen; Revision {rev} ist beiseite gelegt.',
     'now.stop': 'Die Flows sind angehalten.',
     'now.safe': 'Die Flows sind geladen und nicht gestartet.',

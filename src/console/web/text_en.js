@@ -170,7 +170,7 @@ export default {
     'now.unauthorized': 'The runtime “{name}” does not accept the gateway’s account.',
     'now.leader_here': 'This gateway runs the engine of the cluster.',
     'now.leader_at': 'The gateway at {address} runs the engine of the cluster.',
-    'now.leader_nobody': 'No gateway of the cluster runs the engine at the moment.',
+    'now.leader_none': 'No gateway of the cluster runs the engine at the moment.',
     'now.set_aside': 'The flows deployed last did not start. Those before them run; revision {rev} is set aside.',
     'now.stop': 'The flows are stopped.',
     'now.safe': 'The flows are loaded and not started.',
