@@ -6,7 +6,7 @@
 //! parameters of a function.
 
 use super::sharing::Sharing;
-use super::{FREEZE, SHARE, Scripts, failure, options};
+use super::{FREEZE, SHARE, Scripts, compile, failure, options};
 use rquickjs::function::{Args, IntoArgs};
 use rquickjs::{
     CatchResultExt, Context, Ctx, FromJs, Function, Object as JsObject, Persistent, Result,
@@ -136,13 +136,13 @@ impl Realm {
             Vec::new()
         };
         if names.is_empty() {
-            return ctx.eval_with_options(expression, options(failure::FILE));
+            return compile(ctx, expression);
         }
         let around = format!(
             "(function ({}) {{ return {expression} }})",
             names.join(", ")
         );
-        let around: Function<'js> = ctx.eval_with_options(around, options(failure::FILE))?;
+        let around = compile(ctx, &around)?;
         let mut values = Args::new(ctx.clone(), names.len());
         for name in names {
             values.push_arg(self.call::<_, JsValue<'js>>(ctx, "offer", (name,))?)?;
@@ -184,6 +184,15 @@ impl SharedRealm {
             plain,
             context,
         })
+    }
+}
+
+/// Makes the function of a node's code. The text of it is kept if the code may ask for it, by `toString()` or `String(…)`.
+fn compile<'js>(ctx: &Ctx<'js>, code: &str) -> Result<Function<'js>> {
+    if code.contains("String") {
+        ctx.eval_with_options(code, options(failure::FILE))
+    } else {
+        compile::without_text(ctx, code, failure::FILE)?.get()
     }
 }
 

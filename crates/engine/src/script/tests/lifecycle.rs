@@ -312,9 +312,8 @@ fn a_late_result_that_cannot_be_sent_is_an_error() {
     );
 }
 
-/// Most of it is the realm that `QuickJS` makes, 34 KB.
 #[test]
-fn a_node_that_has_run_takes_less_than_45_kilobytes() {
+fn a_node_in_the_shared_realm_takes_less_than_2_kilobytes() {
     let scripts = scripts();
     let code = Code {
         function: "msg.payload = 1; return msg".into(),
@@ -329,7 +328,55 @@ fn a_node_that_has_run_takes_less_than_45_kilobytes() {
         node.call(message(1.0));
     }
     let each = (scripts.memory() - before) / 10;
-    assert!(each < 45_000, "{each} bytes");
+    assert!(each < 2_000, "{each} bytes");
+}
+
+#[test]
+fn sixty_helpers_in_the_global_context_take_less_than_40_kilobytes() {
+    let scripts = scripts();
+    sandbox_of(&scripts, Code::default()).call(message(1.0));
+    let helper = |n| {
+        format!(
+            "global.set('helper{n}', (value, unit) => {{
+                const scaled = Math.round(value * {n} * 10) / 10;
+                if (Number.isNaN(scaled)) throw new Error('no number: ' + value);
+                return {{ text: `${{scaled}} ${{unit}}`, scaled, isHigh: scaled > {n} }};
+            }});\n"
+        )
+    };
+    let code = Code {
+        function: (0..60).map(helper).collect::<String>().into(),
+        ..Code::default()
+    };
+    let before = scripts.memory();
+    let mut node = sandbox_of(&scripts, code);
+    node.call(message(1.0));
+    let taken = scripts.memory() - before;
+    assert!(taken < 40_000, "{taken} bytes");
+}
+
+#[test]
+fn code_that_may_ask_for_the_text_of_its_functions_gets_it() {
+    let function = "function twice(a) {\n  return a * 2;\n}\n";
+    for asks in ["twice.toString()", "String(twice)"] {
+        let source = format!("{function}msg.payload = {asks};\nreturn msg;");
+        let text = serde_json::to_string(function.trim_end()).unwrap();
+        assert_eq!(payload(&source, 1.0), text);
+    }
+    let source = format!("{function}msg.payload = `${{twice}}, ${{twice(2)}}`;\nreturn msg;");
+    let text = payload(&source, 1.0);
+    assert!(
+        text.contains("[native code]") && text.ends_with(", 4\""),
+        "{text}"
+    );
+}
+
+#[test]
+fn failures_in_code_whose_text_is_not_kept_name_their_function_and_line() {
+    let source = "function fails() {\n  throw new Error('here');\n}\n\
+                  try { fails() } catch (error) { msg.payload = error.stack }\nreturn msg;";
+    let stack = payload(source, 1.0);
+    assert!(stack.contains("at fails (Function node:3:"), "{stack}");
 }
 
 #[test]
