@@ -195,8 +195,12 @@ impl Config {
         let certificates = certificates.flat_map(|given| [&given.cert, &given.key]);
         let clients = self.tls.clients.iter();
         let clients = clients.flat_map(|clients| std::iter::once(&clients.ca).chain(&clients.crl));
+        let members = self.cluster.iter().flat_map(|cluster| {
+            let own = &cluster.certificate;
+            [&own.cert, &own.key, &cluster.ca_file]
+        });
         let files = self.file.iter().chain(&self.secrets);
-        let files = files.chain(certificates).chain(clients);
+        let files = files.chain(certificates).chain(clients).chain(members);
         files.cloned().collect()
     }
 }

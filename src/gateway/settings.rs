@@ -10,6 +10,9 @@ pub type ConfigCheck = fn(&Config) -> Result<(), String>;
 const RELOADED: &[&str] = &[
     "admin_route",
     "auth",
+    "cluster.ca_file",
+    "cluster.cert",
+    "cluster.key",
     "identity",
     "policy",
     "route",

@@ -203,9 +203,9 @@ fn start_with(
 
     let (gateway, notices) = open_gateway((config, replica), &metrics, &control.runtime)?;
     #[cfg(feature = "engine")]
-    let engine_process = match fail_over::start(&gateway)? {
-        Some(member) => Some(member),
-        None => engine_process::start(&gateway, listener)?,
+    let (engine_process, members) = match fail_over::start(&gateway)? {
+        Some((process, members)) => (Some(process), Some(members)),
+        None => (engine_process::start(&gateway, listener)?, None),
     };
     // The first and only time.
     let _ = gateway
@@ -226,7 +226,10 @@ fn start_with(
         let renewal = renewal::keep_certificate(Arc::clone(tls), Arc::downgrade(&gateway));
         control.runtime.spawn(renewal);
     }
-    let reload = Arc::new(Reload::new(Arc::clone(&gateway), tls));
+    let reload = Reload::new(Arc::clone(&gateway), tls);
+    #[cfg(feature = "engine")]
+    let reload = reload.with_members(members);
+    let reload = Arc::new(reload);
     let socket = open_control_socket(&reload);
     operations.enter(Stage::Ready);
     Ok(Running {

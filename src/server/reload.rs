@@ -4,6 +4,8 @@
 //! Parts that cannot be used stay as they were, which is logged and audited. Never touches a connection.
 
 use super::config_watcher::Watch;
+#[cfg(feature = "engine")]
+use super::fail_over::Members;
 use super::tell;
 use super::tls::Tls;
 use crate::audit::{Actor, Event};
@@ -17,6 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Reload {
     pub(super) gateway: Arc<Gateway>,
     tls: Option<Arc<Tls>>,
+    #[cfg(feature = "engine")]
+    members: Option<Members>,
     /// SHA-256 of the config that was taken over last.
     sha256: Mutex<String>,
     /// The files that it was read from.
@@ -41,9 +45,17 @@ impl Reload {
         Self {
             gateway,
             tls,
+            #[cfg(feature = "engine")]
+            members: None,
             sha256,
             watch,
         }
+    }
+
+    /// With the certificates of the members of a cluster.
+    #[cfg(feature = "engine")]
+    pub(super) fn with_members(self, members: Option<Members>) -> Self {
+        Self { members, ..self }
     }
 
     /// Whether a file has changed since it was read, whatever caused that reading; true once per change.
@@ -85,6 +97,13 @@ impl Reload {
                     tracing::error!(%error, "certificates not reloaded: the old ones stay");
                 }
             }
+        }
+        #[cfg(feature = "engine")]
+        if let (Some(members), Some(cluster)) = (&self.members, &config.cluster)
+            && let Err(error) = members.read_again(cluster)
+        {
+            failed.push("certificates of members");
+            tracing::error!(%error, "certificates of members not reloaded: the old ones stay");
         }
         self.tell_change(&config);
         if let Err(error) = self.gateway.reload(config).await {

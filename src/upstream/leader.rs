@@ -4,6 +4,8 @@
 use super::KEEPALIVE;
 use super::client_tls::{OpenError, client_tls};
 use crate::config;
+use arc_swap::ArcSwap;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
@@ -39,19 +41,22 @@ impl fmt::Display for Leader {
 
 /// The way to the leader.
 pub(super) struct Members {
-    tls: TlsConnector,
+    tls: ArcSwap<ClientConfig>,
     leader: watch::Sender<Leader>,
 }
 
 impl Members {
     pub(super) fn new(cluster: &config::Cluster) -> Result<Self, OpenError> {
-        let mut tls = client_tls(Some(&cluster.ca_file), Some(&cluster.certificate))?;
-        // HTTP/1.1 does without (RFC 7301).
-        tls.alpn_protocols.clear();
         Ok(Self {
-            tls: TlsConnector::from(Arc::new(tls)),
+            tls: ArcSwap::from_pointee(tls(cluster)?),
             leader: watch::Sender::new(Leader::Nobody),
         })
+    }
+
+    /// Reads the certificates again, for new connections.
+    pub(super) fn read_again(&self, cluster: &config::Cluster) -> Result<(), OpenError> {
+        self.tls.store(Arc::new(tls(cluster)?));
+        Ok(())
     }
 
     /// Sets the leader; whether it is another one.
@@ -84,7 +89,8 @@ impl Members {
             tcp.set_nodelay(true)?;
             let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE);
             socket2::SockRef::from(&tcp).set_tcp_keepalive(&keepalive)?;
-            self.tls.connect(name, tcp).await
+            let tls = TlsConnector::from(self.tls.load_full());
+            tls.connect(name, tcp).await
         };
         let stream = tokio::select! {
             connected = connect => connected?,
@@ -98,6 +104,13 @@ impl Members {
             })),
         }))
     }
+}
+
+fn tls(cluster: &config::Cluster) -> Result<ClientConfig, OpenError> {
+    let mut tls = client_tls(Some(&cluster.ca_file), Some(&cluster.certificate))?;
+    // HTTP/1.1 does without (RFC 7301).
+    tls.alpn_protocols.clear();
+    Ok(tls)
 }
 
 /// A connection to another member. It ends when that leads no more: a member that was stopped answers nothing, and closes nothing.

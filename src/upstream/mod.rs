@@ -177,6 +177,12 @@ impl Upstream {
         is_other
     }
 
+    /// Reads the certificates for connections to other members again, if this is the engine of a cluster.
+    pub fn read_certificates_again(&self, cluster: &config::Cluster) -> Result<(), OpenError> {
+        let members = self.0.connect.members.as_ref();
+        members.map_or(Ok(()), |members| members.read_again(cluster))
+    }
+
     /// Who leads, if this is the engine of a cluster.
     pub fn leader(&self) -> Option<Leader> {
         self.0.connect.members.as_ref().map(Members::leader)

@@ -1,32 +1,23 @@
 //! One gateway of a cluster runs the engine, and another one takes over when it fails: with the flows and their credentials, within
 //! five seconds, and never while the first one still runs them.
 
-use crate::certificate_authority::{Authority, ClientCertificate};
 use crate::client::Client;
 use crate::harness::{Process, flow_set, page, public, until};
 use crate::isolation::{children, is_gone, signal};
-use rustls::client::ResolvesClientCert;
-use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 use serde_json::{Value as Json, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use testing::command::run;
 use testing::ports;
 use testing::postgres::Postgres;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsConnector;
 
 /// A member takes the engine over within this time (docs/cluster.md).
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(5);
@@ -39,7 +30,7 @@ pub struct Member {
     pub lines: String,
     pub directory: TempDir,
     /// Where other members reach its engine.
-    port: u16,
+    pub port: u16,
 }
 
 impl std::ops::Deref for Member {
@@ -95,7 +86,7 @@ impl Member {
 }
 
 /// The authority and a certificate of the members, all on this machine, made as docs/cluster.md says.
-pub struct Certificates(TempDir);
+pub struct Certificates(pub TempDir);
 
 impl Certificates {
     pub fn make() -> Self {
@@ -110,7 +101,7 @@ impl Certificates {
         Self(directory)
     }
 
-    fn give(&self, directory: &Path) {
+    pub fn give(&self, directory: &Path) {
         for name in ["member.pem", "member.key", "members-ca.pem"] {
             fs::copy(self.0.path().join(name), directory.join(name)).unwrap();
         }
@@ -118,7 +109,7 @@ impl Certificates {
 }
 
 /// A cluster of two, of which the first one leads.
-async fn cluster() -> (Postgres, Member, Member) {
+pub async fn cluster() -> (Postgres, Member, Member) {
     let postgres = Postgres::start();
     let certificates = Certificates::make();
     let one = Member::start(&postgres, &certificates);
@@ -166,7 +157,7 @@ pub fn engine_of(member: &Member) -> u32 {
 }
 
 /// Waits until an endpoint answers with this text.
-async fn until_says(member: &Client, path: &str, text: &str) {
+pub async fn until_says(member: &Client, path: &str, text: &str) {
     until("the endpoint answers", async || {
         let answer = member.get(path).try_send().await;
         answer.is_ok_and(|answer| answer.status == 200 && answer.text() == text)
@@ -454,64 +445,6 @@ async fn the_library_the_editors_settings_and_stopped_flows_are_the_same_after_a
         "return msg;"
     );
     assert_eq!(get("/settings/user").await.json()["view"]["zoom"], 2);
-}
-
-#[tokio::test]
-async fn only_members_reach_the_engine_of_a_cluster() {
-    let (_postgres, one, _other) = cluster().await;
-    let others = Authority::new("others");
-    let client = |certificate: Option<&Authority>| {
-        let mut roots = RootCertStore::empty();
-        let own = CertificateDer::from_pem_slice(
-            &fs::read(one.directory.path().join("members-ca.pem")).unwrap(),
-        );
-        roots.add(own.unwrap()).unwrap();
-        let provider = Arc::new(default_provider());
-        let builder = ClientConfig::builder_with_provider(provider);
-        let builder = builder.with_safe_default_protocol_versions().unwrap();
-        let builder = builder.with_root_certificates(roots);
-        match certificate {
-            None => builder.with_no_client_auth(),
-            Some(authority) => {
-                let signed = authority.sign(&ClientCertificate::named("member"));
-                builder.with_client_cert_resolver(Arc::new(Shows(signed)))
-            }
-        }
-    };
-    for certificate in [None, Some(&others)] {
-        let tls = TlsConnector::from(Arc::new(client(certificate)));
-        let tcp = TcpStream::connect(("127.0.0.1", one.port)).await.unwrap();
-        let name = "127.0.0.1".try_into().unwrap();
-        let answer = async {
-            let mut stream = tls.connect(name, tcp).await?;
-            stream
-                .write_all(b"GET /flows HTTP/1.1\r\nhost: a\r\n\r\n")
-                .await?;
-            let mut answer = Vec::new();
-            stream.read_to_end(&mut answer).await.map(|_| answer)
-        };
-        let answer = answer.await;
-        assert!(
-            answer
-                .as_ref()
-                .is_err_and(|error| error.to_string().contains("received fatal alert")),
-            "{answer:?}"
-        );
-    }
-}
-
-/// Shows this certificate to every server.
-#[derive(Debug)]
-struct Shows(Arc<CertifiedKey>);
-
-impl ResolvesClientCert for Shows {
-    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0))
-    }
-
-    fn has_certs(&self) -> bool {
-        true
-    }
 }
 
 /// A flow that counts its requests in a shared context.

@@ -102,6 +102,7 @@ mod endpoint;
 mod engine_limits;
 mod export_import;
 mod fail_over;
+mod fail_over_certificates;
 mod fail_over_faults;
 mod failpoints;
 mod fallback;

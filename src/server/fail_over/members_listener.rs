@@ -5,13 +5,16 @@ use super::super::certificate;
 use super::super::client_certificate;
 use crate::config::{ClientCertificates, Cluster, Config};
 use crate::server::Error;
+use crate::upstream::Upstream;
+use arc_swap::ArcSwap;
 use limits::conn_limit::ConnLimit;
+use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::server::NoServerSessionStorage;
 use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS13;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::copy_bidirectional;
@@ -34,18 +37,33 @@ pub(in crate::server) fn check(config: &Config) -> Result<(), Error> {
     let Some(cluster) = &config.cluster else {
         return Ok(());
     };
-    acceptor(cluster).map(drop)
+    tls(cluster).map(drop)
 }
 
-/// Listens from now on. Called inside the runtime that serves.
+/// The TLS of connections to other members and from them.
+pub(in crate::server) struct Members {
+    acceptor: Arc<ArcSwap<ServerConfig>>,
+    upstream: Upstream,
+}
+
+impl Members {
+    /// Reads the certificates again, for new connections. If one of them cannot be used, all stay.
+    pub(in crate::server) fn read_again(&self, cluster: &Cluster) -> Result<(), Error> {
+        let server = tls(cluster)?;
+        let read = self.upstream.read_certificates_again(cluster);
+        read.map_err(|error| Error::Cluster(error.to_string()))?;
+        self.acceptor.store(Arc::new(server));
+        Ok(())
+    }
+}
+
+/// Listens from now on for connections to the engine on this socket. Called inside the runtime that serves.
 pub(super) fn start(
     cluster: &Cluster,
-    config: &Config,
+    socket: &Path,
+    upstream: &Upstream,
     leads: watch::Receiver<bool>,
-) -> Result<(), Error> {
-    let Some(process) = &config.engine.process else {
-        return Ok(());
-    };
+) -> Result<Members, Error> {
     let address = cluster.listen;
     let failed = |source| Error::Listen {
         address,
@@ -56,12 +74,20 @@ pub(super) fn start(
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     let listener = TcpListener::from_std(listener).map_err(failed)?;
-    let acceptor = acceptor(cluster)?;
-    tokio::spawn(listen(listener, acceptor, process.socket.clone(), leads));
-    Ok(())
+    let acceptor = Arc::new(ArcSwap::from_pointee(tls(cluster)?));
+    tokio::spawn(listen(
+        listener,
+        Arc::clone(&acceptor),
+        socket.into(),
+        leads,
+    ));
+    Ok(Members {
+        acceptor,
+        upstream: upstream.clone(),
+    })
 }
 
-fn acceptor(cluster: &Cluster) -> Result<TlsAcceptor, Error> {
+fn tls(cluster: &Cluster) -> Result<ServerConfig, Error> {
     let wrong = |error: String| Error::Cluster(error);
     let provider = Arc::new(aws_lc_rs::default_provider());
     let given = &cluster.certificate;
@@ -74,7 +100,7 @@ fn acceptor(cluster: &Cluster) -> Result<TlsAcceptor, Error> {
     };
     let verifier = client_certificate::verifier(Some(&members), &provider);
     let verifier = verifier.map_err(|error| wrong(error.to_string()))?;
-    let mut server = rustls::ServerConfig::builder_with_provider(provider)
+    let mut server = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])
         .map_err(|error| wrong(error.to_string()))?
         .with_client_cert_verifier(verifier)
@@ -82,17 +108,16 @@ fn acceptor(cluster: &Cluster) -> Result<TlsAcceptor, Error> {
     // A resumed session would bring a certificate that is not checked again.
     server.session_storage = Arc::new(NoServerSessionStorage {});
     server.send_tls13_tickets = 0;
-    Ok(TlsAcceptor::from(Arc::new(server)))
+    Ok(server)
 }
 
 async fn listen(
     listener: TcpListener,
-    acceptor: TlsAcceptor,
-    socket: PathBuf,
+    acceptor: Arc<ArcSwap<ServerConfig>>,
+    socket: Arc<Path>,
     leads: watch::Receiver<bool>,
 ) {
     let handshakes = ConnLimit::new(HANDSHAKES, HANDSHAKES_PER_ADDRESS);
-    let socket: Arc<Path> = socket.into();
     loop {
         let Ok((tcp, address)) = listener.accept().await else {
             sleep(RETRY).await;
@@ -102,7 +127,8 @@ async fn listen(
         let Ok(permit) = permit.and_then(|permit| permit.of(address.ip())) else {
             continue;
         };
-        let (acceptor, socket, leads) = (acceptor.clone(), Arc::clone(&socket), leads.clone());
+        let acceptor = TlsAcceptor::from(acceptor.load_full());
+        let (socket, leads) = (Arc::clone(&socket), leads.clone());
         tokio::spawn(async move {
             let accepted = timeout(HANDSHAKE, acceptor.accept(tcp)).await;
             drop(permit);

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::sleep;
 
-pub(super) use members_listener::check;
+pub(super) use members_listener::{Members, check};
 
 /// How long a renewal lets the process run. Our choice: four renewals may be lost.
 const HELD: Duration = Duration::from_millis(2500);
@@ -56,12 +56,13 @@ struct FailOver {
 }
 
 /// Follows the lease, and runs the process when it is this gateway's; `None`: there is no cluster.
-pub(super) fn start(gateway: &Arc<Gateway>) -> Result<Option<Supervised>, Error> {
+pub(super) fn start(gateway: &Arc<Gateway>) -> Result<Option<(Supervised, Members)>, Error> {
     let config = &gateway.config;
     let upstream = gateway.backends.first().runtime.upstream();
-    let (Some(cluster), Some(upstream), Some(plan), Some((lease, kept))) = (
+    let (Some(cluster), Some(upstream), Some(process), Some(plan), Some((lease, kept))) = (
         &config.cluster,
         upstream,
+        &config.engine.process,
         Plan::of(config)?,
         gateway.store.lease(),
     ) else {
@@ -69,7 +70,7 @@ pub(super) fn start(gateway: &Arc<Gateway>) -> Result<Option<Supervised>, Error>
     };
     let (leads, leading) = watch::channel(false);
     let _inside = gateway.control.enter();
-    members_listener::start(cluster, config, leading)?;
+    let members = members_listener::start(cluster, &process.socket, upstream, leading)?;
     let member = FailOver {
         lease,
         kept: Arc::new(AsyncMutex::new(kept)),
@@ -83,7 +84,7 @@ pub(super) fn start(gateway: &Arc<Gateway>) -> Result<Option<Supervised>, Error>
     };
     let (end, ended) = watch::channel(false);
     let task = gateway.control.spawn(member.run(ended));
-    Ok(Some(Supervised::new(end, task)))
+    Ok(Some((Supervised::new(end, task), members)))
 }
 
 fn address(cluster: &Cluster) -> String {
