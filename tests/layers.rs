@@ -242,12 +242,13 @@ fn files_keep_their_size_and_say_what_they_are() {
 }
 
 #[test]
-fn unsafe_code_stands_in_one_file() {
+fn unsafe_code_stands_in_two_files() {
     let unsafe_files: Vec<_> = sources()
         .into_iter()
         .filter(|path| code(path).contains("unsafe_code"))
         .collect();
-    assert_eq!(unsafe_files, [Path::new("src/allocator.rs")]);
+    let known = ["crates/engine/src/script/compile.rs", "src/allocator.rs"].map(Path::new);
+    assert_eq!(unsafe_files, known);
 }
 
 /// All packages that one needs, its tests included, by the lock file.
