@@ -356,7 +356,7 @@ fn library<'js>(ctx: &Ctx<'js>, scripts: &Weak<Scripts>) -> rquickjs::Result<Obj
     jsonata::define(&native, scripts)?;
     bindings::define(&native, scripts)?;
     for (name, source) in LIBRARY {
-        let file: Function<'js> = compile::without_text(ctx, source, name)?.get()?;
+        let file: Function<'js> = ctx.eval_with_options(source, options(name))?;
         let () = file.call((library.clone(), native.clone()))?;
     }
     Ok(library)

@@ -187,9 +187,10 @@ impl SharedRealm {
     }
 }
 
-/// Makes the function of a node's code. The text of it is kept if the code may ask for it, by `toString()` or `String(…)`.
+/// Makes the function of a node's code. The text of it is kept if the code may ask for it, by `toString()` or `String(…)`, and if
+/// it may have classes, which `util.inspect` knows by their text.
 fn compile<'js>(ctx: &Ctx<'js>, code: &str) -> Result<Function<'js>> {
-    if code.contains("String") {
+    if code.contains("String") || code.contains("class") {
         ctx.eval_with_options(code, options(failure::FILE))
     } else {
         compile::without_text(ctx, code, failure::FILE)?.get()

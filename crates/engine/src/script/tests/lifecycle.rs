@@ -357,12 +357,20 @@ fn code_that_may_ask_for_the_text_of_its_functions_gets_it() {
         let text = serde_json::to_string(function.trim_end()).unwrap();
         assert_eq!(payload(&source, 1.0), text);
     }
+    let class = "class A {}\nmsg.payload = util.inspect(A);\nreturn msg;";
+    assert_eq!(payload(class, 1.0), "\"[class A]\"");
     let source = format!("{function}msg.payload = `${{twice}}, ${{twice(2)}}`;\nreturn msg;");
     let text = payload(&source, 1.0);
     assert!(
         text.contains("[native code]") && text.ends_with(", 4\""),
         "{text}"
     );
+}
+
+#[test]
+fn objects_of_the_library_are_formatted_with_a_text_function_of_theirs() {
+    let source = "msg.payload = util.format('%s', new URL('http://a/b')); return msg";
+    assert_eq!(payload(source, 1.0), "\"http://a/b\"");
 }
 
 #[test]
