@@ -138,7 +138,7 @@ impl Postgres {
     /// The URL of the database, which either of the two has.
     pub fn url_with(&self, replica: &Self) -> String {
         format!(
-            "postgres://{NAME}@127.0.0.1:{},127.0.0.1:{}/{NAME}?target_session_attrs=read-write",
+            "postgres://{NAME}@127.0.0.1:{},127.0.0.1:{}/{NAME}",
             self.port, replica.port
         )
     }

@@ -127,7 +127,8 @@ async fn connect(connector: &Connector) -> Result<Followed, Error> {
         wakes.notify_one();
     });
     limit(&client).await?;
-    let listens = client.batch_execute(&format!("LISTEN {CHANNEL}")).await;
-    listens.map_err(|error| failure(&error))?;
+    let listen = format!("LISTEN {CHANNEL}");
+    let listens = timeout(ANSWER, client.batch_execute(&listen)).await;
+    answer(listens.map(|listens| listens.map_err(|error| failure(&error))))?;
     Ok(Followed { client, woken })
 }

@@ -11,13 +11,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// The time to reach a server, and to sign in there. Our choice: a server in the same building answers in milliseconds.
+/// The time to reach a server, and to sign in there; a third of it for each address that its name may have. Our choice: a server
+/// in the same building answers in milliseconds.
 const CONNECT: Duration = Duration::from_secs(3);
+
+/// The failure of a server that is not heard of in time.
+const SILENT: &str = "it does not answer";
 
 /// The time for data that were sent to arrive. Our choice, as above.
 const ARRIVE: Duration = Duration::from_secs(5);
@@ -50,9 +55,15 @@ pub(in crate::store) struct Connector {
 impl Connector {
     pub(in crate::store) fn new(shared: &SharedStore) -> Result<Self, Error> {
         let mut servers = shared.servers.clone();
+        let hosts: usize = servers.iter().map(|server| server.get_hosts().len()).sum();
         for server in &mut servers {
+            if hosts > 1 {
+                // The others are its replicas.
+                server.target_session_attrs(TargetSessionAttrs::ReadWrite);
+            }
             server
                 .application_name("flowgate")
+                .connect_timeout(CONNECT / 3)
                 .tcp_user_timeout(ARRIVE)
                 .keepalives_idle(ARRIVE);
         }
@@ -86,7 +97,7 @@ impl Connector {
             match ended {
                 Ok(Ok(Ok(connected))) => return Ok(connected),
                 Ok(Ok(Err(error))) => failures.push(text(&error)),
-                _ => failures.push("it does not answer".to_owned()),
+                _ => failures.push(SILENT.to_owned()),
             }
         }
         Err(Error::Unreachable(failures.join("; ")))
@@ -95,17 +106,25 @@ impl Connector {
 
 /// Sets the limits of a session, and refuses a server that is too old.
 pub(in crate::store) async fn limit(client: &Client) -> Result<(), Error> {
-    let asked = client.query_one("SELECT current_setting('server_version_num')::int4", &[]);
-    let version: i32 = asked.await.map_err(|error| failure(&error))?.get(0);
-    if version < OLDEST {
-        let version = version / 10_000;
-        let sentence = format!("PostgreSQL has version {version}, and flowgate needs 14 or newer");
-        return Err(Error::Database(sentence));
+    let limited = async {
+        let version = "SELECT current_setting('server_version_num')::int4";
+        let version: i32 = client.query_one(version, &[]).await?.get(0);
+        if version >= OLDEST {
+            client.batch_execute(LIMITS).await?;
+        }
+        Ok::<_, tokio_postgres::Error>(version)
+    };
+    match timeout(CONNECT, limited).await {
+        Ok(Ok(OLDEST..)) => Ok(()),
+        Ok(Ok(version)) => {
+            let version = version / 10_000;
+            let sentence =
+                format!("PostgreSQL has version {version}, and flowgate needs 14 or newer");
+            Err(Error::Database(sentence))
+        }
+        Ok(Err(error)) => Err(failure(&error)),
+        Err(_) => Err(Error::Unreachable(SILENT.to_owned())),
     }
-    client
-        .batch_execute(LIMITS)
-        .await
-        .map_err(|error| failure(&error))
 }
 
 /// The error of a statement: the connection is lost, or PostgreSQL refuses it.
