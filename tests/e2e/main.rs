@@ -104,6 +104,7 @@ mod export_import;
 mod fail_over;
 mod fail_over_certificates;
 mod fail_over_faults;
+mod fail_over_state;
 mod failpoints;
 mod fallback;
 mod flow_files;
