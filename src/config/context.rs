@@ -72,7 +72,7 @@ fn context(
 ) -> Result<ContextStore, SpannedError> {
     let span = table.span();
     let raw = table.into_inner();
-    let (Some(name), Some(module)) = (raw.name, raw.module) else {
+    let (Some(name), Some(module)) = (&raw.name, &raw.module) else {
         let sentence = "an [[engine.context]] needs name, and module: \"memory\", \"localfilesystem\" or \"shared\"";
         return Err(SpannedError::rule(span, sentence));
     };
@@ -80,31 +80,19 @@ fn context(
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         (!text.is_empty() && text.chars().all(allowed)).then(|| SmolStr::from(text))
     };
-    let name = source.parsed(&name, "a name of letters, digits, _ and -", named)?;
+    let name = source.parsed(name, "a name of letters, digits, _ and -", named)?;
     let expected = "\"memory\", \"localfilesystem\" or \"shared\"";
-    let module = source.parsed(&module, expected, |text| match text {
+    let module = source.parsed(module, expected, |text| match text {
         "memory" => Some(Module::Memory),
         "localfilesystem" => Some(Module::Files),
         SHARED => Some(Module::Shared),
         _ => None,
     })?;
-    let sentence = match module {
-        Module::Memory
-            if raw.directory.is_some() || raw.flush.is_some() || raw.file_limit.is_some() =>
-        {
-            "directory, flush and file_limit are not for the module \"memory\""
-        }
-        Module::Memory => return Ok(ContextStore { name, files: None }),
-        Module::Shared if !has_members => {
-            "the module \"shared\" is for the members of a [cluster], and there is none"
-        }
-        Module::Shared if raw.directory.is_some() => {
-            "directory is for the module \"localfilesystem\": what is shared is kept in the database"
-        }
-        Module::Files | Module::Shared => "",
-    };
-    if !sentence.is_empty() {
+    if let Some(sentence) = misplaced(module, &raw, has_members) {
         return Err(SpannedError::rule(span, sentence));
+    }
+    if module == Module::Memory {
+        return Ok(ContextStore { name, files: None });
     }
     let flush = if module == Module::Shared {
         SHARED_FLUSH
@@ -127,6 +115,23 @@ fn context(
         name,
         files: Some(files),
     })
+}
+
+/// Why a store of this module cannot be as the table says.
+fn misplaced(module: Module, raw: &raw::ContextStore, has_members: bool) -> Option<&'static str> {
+    let has_files = raw.directory.is_some() || raw.flush.is_some() || raw.file_limit.is_some();
+    match module {
+        Module::Memory if has_files => {
+            Some("directory, flush and file_limit are not for the module \"memory\"")
+        }
+        Module::Shared if !has_members => {
+            Some("the module \"shared\" is for the members of a [cluster], and there is none")
+        }
+        Module::Shared if raw.directory.is_some() => Some(
+            "directory is for the module \"localfilesystem\": what is shared is kept in the database",
+        ),
+        Module::Memory | Module::Files | Module::Shared => None,
+    }
 }
 
 /// Makes the stores of a member's file those of its engine's process: what is shared are files below one directory.

@@ -172,7 +172,7 @@ mod tests {
             ]
         );
         assert!(found.iter().all(|one| one.get_password() == Some(b"p")));
-        let in_parameters = Secret::new("postgres://u:p@/d?host=a,b".into());
+        let in_parameters = Secret::new("postgres://u:p@/d?host=a&host=b".into());
         assert_eq!(servers(&in_parameters, &(0..0)).unwrap().len(), 1);
     }
 

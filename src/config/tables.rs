@@ -47,8 +47,8 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     let operations_span = raw.operations.as_ref().map(Spanned::span);
     let others = [(server.plain, plain_span), (operations, operations_span)];
     listened_once(&server.listen, listen_spans, others)?;
-    let shared = [&raw.storage.url, &raw.storage.url_file];
-    let shared_span = shared.into_iter().flatten().map(Spanned::span).next();
+    let shared = raw.storage.url.as_ref().or(raw.storage.url_file.as_ref());
+    let shared_span = shared.map(Spanned::span);
     let storage = storage(raw.storage, source)?;
     let (mut raw_engine, mut raw_upstream, data) = (raw.engine, raw.upstream, &storage.directory);
     let process = isolation::isolation(&mut raw_engine, &mut raw_upstream, data, source)?;

@@ -77,16 +77,9 @@ pub(super) async fn act(
         {
             Box::pin(admin::act(ctx, path, asked)).await
         }
-        // These read JSON, if there is a body.
-        Target::Admin(
-            Admin::SwitchModule
-            | Admin::SwitchNodeSet
-            | Admin::Inject
-            | Admin::DebugNode(_)
-            | Admin::DebugNodes(_)
-            | Admin::SaveUserSettings
-            | Admin::SaveInLibrary,
-        ) => Box::pin(pass_json(ctx, path, target, upstream)).await,
+        Target::Admin(admin) if admin.may_have_json() => {
+            Box::pin(pass_json(ctx, path, target, upstream)).await
+        }
         Target::Flows
         | Target::State
         | Target::Flow

@@ -194,19 +194,13 @@ fn start_with(
 
     let operations = Operations::new(Arc::clone(&metrics), gateway::of_operations(&config));
     if let Some(listener) = sockets.operations {
-        let _inside = control.runtime.enter();
-        let listener = tokio::net::TcpListener::from_std(listener).map_err(Error::Threads)?;
-        control
-            .runtime
-            .spawn(Arc::clone(&operations).listen(listener));
+        let started = operations.start(listener, &control.runtime);
+        started.map_err(Error::Threads)?;
     }
 
     let (gateway, notices) = open_gateway((config, replica), &metrics, &control.runtime)?;
     #[cfg(feature = "engine")]
-    let (engine_process, members) = match fail_over::start(&gateway)? {
-        Some((process, members)) => (Some(process), Some(members)),
-        None => (engine_process::start(&gateway, listener)?, None),
-    };
+    let (engine_process, members) = start_engine_process(&gateway, listener)?;
     // The first and only time.
     let _ = gateway
         .config_check
@@ -246,6 +240,24 @@ fn start_with(
         workers_alive,
         control,
     })
+}
+
+/// The engine's process, if it has one, and the certificates of a cluster's members, if that may run at another one.
+#[cfg(feature = "engine")]
+fn start_engine_process(
+    gateway: &Arc<Gateway>,
+    listener: Option<std::os::unix::net::UnixListener>,
+) -> Result<
+    (
+        Option<engine_process::Supervised>,
+        Option<fail_over::MemberTls>,
+    ),
+    Error,
+> {
+    match fail_over::start(gateway)? {
+        Some((process, members)) => Ok((Some(process), Some(members))),
+        None => Ok((engine_process::start(gateway, listener)?, None)),
+    }
 }
 
 impl Running {

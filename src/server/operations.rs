@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use limits::conn_limit::ConnLimit;
 use serde_json::{Value as Json, json};
 use std::convert::Infallible;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -117,8 +118,19 @@ impl Operations {
             .unwrap_or(Stage::Draining)
     }
 
-    /// Serves until the runtime ends.
-    pub(super) async fn listen(self: Arc<Self>, listener: TcpListener) {
+    /// Serves on a runtime until that ends.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        listener: std::net::TcpListener,
+        runtime: &Handle,
+    ) -> io::Result<()> {
+        let _inside = runtime.enter();
+        let listener = TcpListener::from_std(listener)?;
+        runtime.spawn(Arc::clone(self).listen(listener));
+        Ok(())
+    }
+
+    async fn listen(self: Arc<Self>, listener: TcpListener) {
         let connections = ConnLimit::new(CONNECTIONS, CONNECTIONS_PER_ADDRESS);
         loop {
             let Ok((tcp, address)) = listener.accept().await else {

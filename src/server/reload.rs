@@ -5,7 +5,7 @@
 
 use super::config_watcher::Watch;
 #[cfg(feature = "engine")]
-use super::fail_over::Members;
+use super::fail_over::MemberTls;
 use super::tell;
 use super::tls::Tls;
 use crate::audit::{Actor, Event};
@@ -20,7 +20,7 @@ pub(super) struct Reload {
     pub(super) gateway: Arc<Gateway>,
     tls: Option<Arc<Tls>>,
     #[cfg(feature = "engine")]
-    members: Option<Members>,
+    members: Option<MemberTls>,
     /// SHA-256 of the config that was taken over last.
     sha256: Mutex<String>,
     /// The files that it was read from.
@@ -54,7 +54,7 @@ impl Reload {
 
     /// With the certificates of the members of a cluster.
     #[cfg(feature = "engine")]
-    pub(super) fn with_members(self, members: Option<Members>) -> Self {
+    pub(super) fn with_members(self, members: Option<MemberTls>) -> Self {
         Self { members, ..self }
     }
 

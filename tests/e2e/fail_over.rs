@@ -383,6 +383,11 @@ async fn a_member_that_is_cut_off_from_the_database_ends_its_engine_before_anoth
     assert!(took < TAKEN_OVER_WITHIN, "{took:?}");
     assert!(other.leads().await && is_gone(engine));
     assert_one_at_a_time(&file);
+    let ready = one.operations("/readyz").await;
+    assert_eq!(
+        (ready.status, &ready.json()["leader"]),
+        (503, &json!("none"))
+    );
 }
 
 #[tokio::test]

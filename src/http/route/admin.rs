@@ -96,4 +96,18 @@ impl Admin {
     pub(in crate::http) fn is_of_engine(self) -> bool {
         matches!(self, Self::Profile)
     }
+
+    /// Whether it reads JSON, if there is a body.
+    pub(in crate::http) fn may_have_json(self) -> bool {
+        matches!(
+            self,
+            Self::SwitchModule
+                | Self::SwitchNodeSet
+                | Self::Inject
+                | Self::DebugNode(_)
+                | Self::DebugNodes(_)
+                | Self::SaveUserSettings
+                | Self::SaveInLibrary
+        )
+    }
 }

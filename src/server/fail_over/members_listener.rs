@@ -41,12 +41,12 @@ pub(in crate::server) fn check(config: &Config) -> Result<(), Error> {
 }
 
 /// The TLS of connections to other members and from them.
-pub(in crate::server) struct Members {
+pub(in crate::server) struct MemberTls {
     acceptor: Arc<ArcSwap<ServerConfig>>,
     upstream: Upstream,
 }
 
-impl Members {
+impl MemberTls {
     /// Reads the certificates again, for new connections. If one of them cannot be used, all stay.
     pub(in crate::server) fn read_again(&self, cluster: &Cluster) -> Result<(), Error> {
         let server = tls(cluster)?;
@@ -63,7 +63,7 @@ pub(super) fn start(
     socket: &Path,
     upstream: &Upstream,
     leads: watch::Receiver<bool>,
-) -> Result<Members, Error> {
+) -> Result<MemberTls, Error> {
     let address = cluster.listen;
     let failed = |source| Error::Listen {
         address,
@@ -81,7 +81,7 @@ pub(super) fn start(
         socket.into(),
         leads,
     ));
-    Ok(Members {
+    Ok(MemberTls {
         acceptor,
         upstream: upstream.clone(),
     })

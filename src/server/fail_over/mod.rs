@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::sleep;
 
-pub(super) use members_listener::{Members, check};
+pub(super) use members_listener::{MemberTls, check};
 
 /// How long a renewal lets the process run. Our choice: four renewals may be lost.
 const HELD: Duration = Duration::from_millis(2500);
@@ -56,7 +56,7 @@ struct FailOver {
 }
 
 /// Follows the lease, and runs the process when it is this gateway's; `None`: there is no cluster.
-pub(super) fn start(gateway: &Arc<Gateway>) -> Result<Option<(Supervised, Members)>, Error> {
+pub(super) fn start(gateway: &Arc<Gateway>) -> Result<Option<(Supervised, MemberTls)>, Error> {
     let config = &gateway.config;
     let upstream = gateway.backends.first().runtime.upstream();
     let (Some(cluster), Some(upstream), Some(process), Some(plan), Some((lease, kept))) = (

@@ -1,4 +1,4 @@
-//! Compiles code and keeps no text of it.
+//! Compiles the code of nodes and, where that makes no difference, keeps no text of it.
 //!
 //! `QuickJS` keeps the text of each function for `Function.prototype.toString`, and that of inner functions again for each around them.
 //! Only bytecode that is written and read again is without (`JS_WRITE_OBJ_STRIP_SOURCE`); names, lines and columns stay in it.
@@ -8,11 +8,22 @@
     reason = "rquickjs writes and reads modules only, whose code is always strict"
 )]
 
-use rquickjs::{Ctx, Error, Result, Value, qjs};
+use super::{failure, options};
+use rquickjs::{Ctx, Error, Function, Result, Value, qjs};
 use std::ffi::CString;
 
+/// The function that a node's code is. The text of it is kept if the code may ask for it, by `toString()` or `String(…)`, and if it
+/// may have classes, which `util.inspect` knows by their text.
+pub(super) fn function<'js>(ctx: &Ctx<'js>, code: &str) -> Result<Function<'js>> {
+    if code.contains("String") || code.contains("class") {
+        ctx.eval_with_options(code, options(failure::FILE))
+    } else {
+        without_text(ctx, code, failure::FILE)?.get()
+    }
+}
+
 /// Evaluates a script whose functions have no text.
-pub(super) fn without_text<'js>(ctx: &Ctx<'js>, source: &str, file: &str) -> Result<Value<'js>> {
+fn without_text<'js>(ctx: &Ctx<'js>, source: &str, file: &str) -> Result<Value<'js>> {
     let (text, file) = (CString::new(source)?, CString::new(file)?);
     let flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
     let strip = qjs::JS_WRITE_OBJ_BYTECODE | qjs::JS_WRITE_OBJ_STRIP_SOURCE;

@@ -6,7 +6,7 @@
 //! parameters of a function.
 
 use super::sharing::Sharing;
-use super::{FREEZE, SHARE, Scripts, compile, failure, options};
+use super::{FREEZE, SHARE, Scripts, compile, options};
 use rquickjs::function::{Args, IntoArgs};
 use rquickjs::{
     CatchResultExt, Context, Ctx, FromJs, Function, Object as JsObject, Persistent, Result,
@@ -136,13 +136,13 @@ impl Realm {
             Vec::new()
         };
         if names.is_empty() {
-            return compile(ctx, expression);
+            return compile::function(ctx, expression);
         }
         let around = format!(
             "(function ({}) {{ return {expression} }})",
             names.join(", ")
         );
-        let around = compile(ctx, &around)?;
+        let around = compile::function(ctx, &around)?;
         let mut values = Args::new(ctx.clone(), names.len());
         for name in names {
             values.push_arg(self.call::<_, JsValue<'js>>(ctx, "offer", (name,))?)?;
@@ -184,16 +184,6 @@ impl SharedRealm {
             plain,
             context,
         })
-    }
-}
-
-/// Makes the function of a node's code. The text of it is kept if the code may ask for it, by `toString()` or `String(…)`, and if
-/// it may have classes, which `util.inspect` knows by their text.
-fn compile<'js>(ctx: &Ctx<'js>, code: &str) -> Result<Function<'js>> {
-    if code.contains("String") || code.contains("class") {
-        ctx.eval_with_options(code, options(failure::FILE))
-    } else {
-        compile::without_text(ctx, code, failure::FILE)?.get()
     }
 }
 

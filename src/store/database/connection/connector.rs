@@ -196,3 +196,31 @@ fn no_authority(file: &Path, reason: &dyn std::fmt::Display) -> Error {
         reason: format!("it has no certificates of authorities: {reason}"),
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_servers_the_one_that_may_write_is_wanted() {
+        let wanted = |urls: &[&str]| -> Vec<_> {
+            let servers = urls.iter().map(|url| url.parse().unwrap()).collect();
+            let shared = SharedStore {
+                servers,
+                ca_file: None,
+                grace: CONNECT,
+            };
+            let servers = Connector::new(&shared).unwrap().servers;
+            let attributes = servers.iter().map(Config::get_target_session_attrs);
+            attributes.collect()
+        };
+        let (any, writes) = (TargetSessionAttrs::Any, TargetSessionAttrs::ReadWrite);
+        assert_eq!(wanted(&["postgres://u@a/d"]), [any]);
+        assert_eq!(
+            wanted(&["postgres://u@a/d", "postgres://u@b/d"]),
+            [writes; 2]
+        );
+        assert_eq!(wanted(&["postgres://u@/d?host=a&host=b"]), [writes]);
+    }
+}
