@@ -70,11 +70,12 @@ where
                     session.source = Channel::Topics(Arc::clone(&comms.topics));
                     active(&mut served, &mut session, watch, std::future::pending()).await
                 }
-                Source::Upstream(upstream, head) => {
+                Source::Upstream(link, shards) => {
                     let (said, hears) = mpsc::channel(AHEAD);
                     session.source = Channel::Relay(said);
-                    let relay = Relay::new(upstream, head, outbox, &comms.config);
-                    let away = Box::pin(relay.run(hears));
+                    let relay = |link| Relay::new(link, outbox.clone(), &comms.config);
+                    let shards = shards.iter().map(relay).collect();
+                    let away = Box::pin(relay(link).run_beside(shards, hears));
                     active(&mut served, &mut session, watch, away).await
                 }
             };

@@ -84,9 +84,12 @@ pub type Here = Arc<dyn Fn(Caller) -> Caller + Send + Sync>;
 pub enum Source {
     /// Our own engine.
     Own,
-    /// The runtime behind us, and the head of the handshake with it.
-    Upstream(Upstream, Box<LinkHead>),
+    /// The runtime behind us, and the engines that run a part of its flows.
+    Upstream(Link, Vec<Link>),
 }
+
+/// A runtime behind us, and the head of the handshake with it.
+pub type Link = (Upstream, Box<LinkHead>);
 
 impl Comms {
     /// A place for one who shakes hands and has not signed in.

@@ -27,6 +27,7 @@ pub(super) enum Outgoing {
 }
 
 /// The sending half of an outbox.
+#[derive(Clone)]
 pub(super) struct Outbox(Arc<Level>);
 
 /// The receiving half of an outbox.

@@ -9,10 +9,12 @@ use super::topic_filter::Pattern;
 use super::websocket::{Lost, Received, Socket};
 use crate::config;
 use crate::upstream::{Bearer, Error, LinkHead, Upgraded, Upstream};
+use futures_util::future::join_all;
 use serde_json::{Map, Value as Json, json};
+use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
-use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_tungstenite::tungstenite::protocol::Role;
 
@@ -28,6 +30,8 @@ const PING_INTERVAL: Duration = Duration::from_secs(15);
 const SILENCES: u32 = 3;
 /// Subscriptions of an editor that are asked for again. Our choice: the stock editor has about ten.
 const SUBSCRIPTIONS: usize = 256;
+/// Frames of the editor that may wait for the main engine. Our choice, as for all of them.
+const AHEAD: usize = 32;
 /// Links in a row that end without a word, as when the upstream wants a token that we do not have. Our choice.
 const BARREN: u32 = 5;
 
@@ -56,8 +60,7 @@ pub(super) struct Relay<'e> {
 impl<'e> Relay<'e> {
     /// A relay to this upstream, with this handshake; received frames go into the outbox.
     pub(super) fn new(
-        upstream: &'e Upstream,
-        head: &'e LinkHead,
+        (upstream, head): &'e (Upstream, Box<LinkHead>),
         outbox: Outbox,
         config: &'e config::Comms,
     ) -> Self {
@@ -66,6 +69,52 @@ impl<'e> Relay<'e> {
             head,
             config,
             outbox,
+        }
+    }
+
+    /// The same while the events of other engines come too, which run a part of the flows: these hear the subscriptions alone.
+    pub(super) async fn run_beside(self, shards: Vec<Self>, mut said: Receiver<Said>) {
+        if shards.is_empty() {
+            return self.run(said).await;
+        }
+        let (to_main, hears) = channel(AHEAD);
+        let (to_shards, relays): (Vec<_>, Vec<_>) = shards
+            .iter()
+            .map(|shard| {
+                let (to_shard, hears) = channel(SUBSCRIPTIONS);
+                (to_shard, shard.follow(hears))
+            })
+            .unzip();
+        let relays = join_all(relays);
+        let hand_on = async {
+            while let Some(said) = said.recv().await {
+                if let Said::Subscribe(pattern) = &said {
+                    for shard in &to_shards {
+                        // It is away, and as many wait as are asked for again.
+                        let _ = shard.try_send(Said::Subscribe(pattern.clone()));
+                    }
+                }
+                if to_main.send(said).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = self.run(hears) => {}
+            () = hand_on => {}
+            _ = relays => {}
+        }
+    }
+
+    /// Relays for as long as the editor is there, whether or not the upstream is.
+    async fn follow(&self, mut said: Receiver<Said>) {
+        let Ok(_permit) = self.upstream.link_permit(self.head) else {
+            return pending().await;
+        };
+        let mut replay = Replay::default();
+        loop {
+            let mut link = self.open_again(&mut replay, &mut said, 0).await;
+            self.relay(&mut link, &mut replay, &mut said).await;
         }
     }
 

@@ -1,11 +1,15 @@
-//! `[cluster]`: gateways of which one runs the engine, and another one takes over when it fails.
+//! `[cluster]`: gateways of which one runs the engine, and another one takes over when it fails; with `place`, each shard of the
+//! flows has an engine of its own.
 
 use super::error::SpannedError;
 use super::raw;
 use super::setting::{Source, Span};
-use super::{Certificate, Storage};
+use super::{Certificate, Config, EngineProcess, Storage};
+use flows::Places;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use toml::{Spanned, Value};
 
 /// The expected form of `advertise`, for errors.
@@ -24,27 +28,38 @@ pub struct Cluster {
     pub certificate: Certificate,
     /// PEM file of the authorities of the members' certificates.
     pub ca_file: PathBuf,
+    /// The shard that this member is to run; `None`: it is to run none, and does if others fail.
+    pub name: Option<String>,
+    /// Which flows are in which shard.
+    pub places: Places,
+    /// The process of each shard but the main one, here.
+    pub shards: BTreeMap<String, EngineProcess>,
 }
 
-/// The whole table. `is_isolated`: whether the gateway starts its engine as a process.
+/// The expected form of a shard's name, for errors.
+const NAME: &str = "the name of a member, of at most 32 lower-case letters, digits and \"-\"";
+
+/// The whole table. `process`: that of the engine, if the gateway starts it as one.
 pub(super) fn cluster(
     raw: Option<Spanned<raw::Cluster>>,
     storage: &Storage,
-    is_isolated: bool,
+    process: Option<&EngineProcess>,
     source: &Source<'_>,
 ) -> Result<Option<Box<Cluster>>, SpannedError> {
     let Some(raw) = raw else {
         return Ok(None);
     };
     let (table, raw) = (raw.span(), raw.into_inner());
-    let missing = if storage.shared.is_none() {
-        "storage.url: a database that all members share"
-    } else if !is_isolated {
-        "engine.isolation: the member that takes over starts the engine as a process"
-    } else if storage.credential_secret.is_none() {
-        "storage.credential_secret, the same at all members: it encrypts the credentials of the flows"
-    } else {
-        return of_table(raw, &table, source).map(Box::new).map(Some);
+    let missing = match process {
+        _ if storage.shared.is_none() => "storage.url: a database that all members share",
+        None => "engine.isolation: the member that takes over starts the engine as a process",
+        _ if storage.credential_secret.is_none() => {
+            "storage.credential_secret, the same at all members: it encrypts the credentials of the flows"
+        }
+        Some(process) => {
+            let cluster = of_table(raw, &table, process, source);
+            return cluster.map(Box::new).map(Some);
+        }
     };
     Err(SpannedError::rule(
         table,
@@ -52,7 +67,12 @@ pub(super) fn cluster(
     ))
 }
 
-fn of_table(raw: raw::Cluster, table: &Span, source: &Source<'_>) -> Result<Cluster, SpannedError> {
+fn of_table(
+    raw: raw::Cluster,
+    table: &Span,
+    process: &EngineProcess,
+    source: &Source<'_>,
+) -> Result<Cluster, SpannedError> {
     let needed = |entry: Option<Spanned<Value>>, name: &str| {
         let sentence = format!("[cluster] needs {name}");
         entry.ok_or_else(|| SpannedError::rule(table.clone(), sentence))
@@ -63,6 +83,20 @@ fn of_table(raw: raw::Cluster, table: &Span, source: &Source<'_>) -> Result<Clus
         Some(entry) => source.parsed(entry, "an address such as \"0.0.0.0:8444\"", address)?,
         None => own_address(&host, port, advertise.span())?,
     };
+    let name = raw.name.map(|entry| source.parsed(&entry, NAME, name));
+    let (name, mut places) = (name.transpose()?, Places::default());
+    for (tab, place) in raw.place {
+        let shard = source.parsed(&place, NAME, self::name)?;
+        places.tabs.insert(tab.into_inner(), shard);
+    }
+    let text = |text: &str| Some(text.to_owned());
+    let own_globals = source.list(raw.own_global_context, "the label or id of a tab", text)?;
+    places.own_globals = own_globals.into_iter().flatten().collect();
+    let shards = places.shards().into_iter();
+    let shards = shards.map(|shard| {
+        let process = process.of_shard(shard, table)?;
+        Ok((shard.to_owned(), process))
+    });
     Ok(Cluster {
         host,
         port,
@@ -72,7 +106,29 @@ fn of_table(raw: raw::Cluster, table: &Span, source: &Source<'_>) -> Result<Clus
             key: source.path(&needed(raw.key, "key")?)?,
         },
         ca_file: source.path(&needed(raw.ca_file, "ca_file")?)?,
+        shards: shards.collect::<Result<_, _>>()?,
+        name,
+        places,
     })
+}
+
+/// Completes the places with what is known of the engine, and makes them a rule for deployments.
+pub(super) fn place(config: &mut Config) {
+    let Some(cluster) = &mut config.cluster else {
+        return;
+    };
+    let host = config.engine.node_host.as_ref();
+    cluster.places.hosts_functions = host.is_some_and(|host| host.functions);
+    let places = Some(&cluster.places).filter(|places| !places.tabs.is_empty());
+    let places = places.cloned().map(Arc::new);
+    for upstream in &mut config.upstreams {
+        upstream.mount.policy.places.clone_from(&places);
+    }
+}
+
+fn name(text: &str) -> Option<String> {
+    let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    ((1..=32).contains(&text.len()) && text.bytes().all(is_plain)).then(|| text.to_owned())
 }
 
 fn address(text: &str) -> Option<SocketAddr> {

@@ -121,6 +121,7 @@ pub(super) fn engine(
         },
         accessible_paths: Vec::new(),
         process,
+        shard: None,
         listen: raw
             .listen
             .map(|table| engine_listen::listen(table, source))

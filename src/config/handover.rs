@@ -1,6 +1,7 @@
 //! What the engine's process gets from its gateway: its part of the file, and the paths of what is the gateway's.
 
-use super::{Config, Error, parse};
+use super::{Cluster, Config, Error, parse};
+use flows::Places;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf, absolute};
@@ -20,10 +21,31 @@ pub struct Handover {
     credential_secret: Option<String>,
     inaccessible_paths: Vec<PathBuf>,
     safe: bool,
+    /// The part of the flows that it runs; `None`: all of them.
+    shard: Option<Shard>,
     /// The most bytes of a message about its state to the gateway, if another gateway runs the engine when this one does not.
     pub longest_message: Option<usize>,
     /// The bytes of data that the process may have.
     pub memory_limit: Option<u64>,
+}
+
+/// The part of the flows that a process runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Shard {
+    /// Its name; empty: the main one.
+    pub name: String,
+    /// Which flows are in which shard.
+    pub places: Places,
+}
+
+impl Shard {
+    fn of(cluster: &Cluster, name: Option<&str>) -> Option<Self> {
+        let places = &cluster.places;
+        (!places.tabs.is_empty()).then(|| Self {
+            name: name.unwrap_or_default().to_owned(),
+            places: places.clone(),
+        })
+    }
 }
 
 impl Drop for Handover {
@@ -34,9 +56,13 @@ impl Drop for Handover {
 }
 
 impl Config {
-    /// What the engine's process is given; `None`: there is no such process.
-    pub fn handover(&self) -> Option<Handover> {
-        let process = self.engine.process.as_ref()?;
+    /// What the engine's process is given, or that of a shard; `None`: there is no such process.
+    pub fn handover(&self, shard: Option<&str>) -> Option<Handover> {
+        let cluster = self.cluster.as_ref();
+        let process = match shard {
+            None => self.engine.process.as_ref()?,
+            Some(shard) => cluster?.shards.get(shard)?,
+        };
         let file = self.file.as_deref().unwrap_or(Path::new("gateway.toml"));
         let base = file.parent().unwrap_or(Path::new(""));
         let values = process.variables.iter();
@@ -55,6 +81,7 @@ impl Config {
                 Vec::new()
             },
             safe: self.engine.safe,
+            shard: cluster.and_then(|cluster| Shard::of(cluster, shard)),
             longest_message: self.longest_message(),
             memory_limit: process.memory_limit,
         })
@@ -105,6 +132,7 @@ impl Handover {
             .inaccessible_paths
             .clone_from(&self.inaccessible_paths);
         engine.safe = self.safe;
+        engine.shard.clone_from(&self.shard);
         let contexts = engine.context.iter();
         let contexts = contexts.filter_map(|store| Some(store.files.as_ref()?.directory.clone()));
         let mut accessible: Vec<_> = contexts.collect();
@@ -166,7 +194,7 @@ mod tests {
         let socket = Path::new("/var/lib/flowgate/engine.sock");
         assert_eq!(upstream.socket.as_deref(), Some(socket));
         assert!(upstream.identity_headers && upstream.first_byte > config.timeouts.endpoint);
-        let handover = config.handover().unwrap();
+        let handover = config.handover(None).unwrap();
         assert!(
             !handover.settings.contains("SECRET"),
             "{}",
@@ -206,7 +234,7 @@ mod tests {
             "hide_env = [\"${SECRET}\"]",
             "[editor]\nmodules = \"${SECRET}\"",
         );
-        let handover = parse(&text).unwrap().handover().unwrap();
+        let handover = parse(&text).unwrap().handover(None).unwrap();
         assert_eq!(handover.variables["SECRET"], "a secret");
         let modules = handover.config().unwrap().editor.modules.unwrap();
         assert_eq!(modules, Path::new("/etc/flowgate/a secret"));

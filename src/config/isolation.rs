@@ -7,7 +7,7 @@ use super::Config;
 use super::context;
 use super::error::SpannedError;
 use super::raw;
-use super::setting::{Source, is_variable};
+use super::setting::{Source, Span, is_variable};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf, absolute};
@@ -112,14 +112,7 @@ pub(super) fn isolation(
         return Err(SpannedError::rule(span, sentence));
     }
     let data = absolute(data).unwrap_or_else(|_| data.to_owned());
-    let socket = data.join(SOCKET);
-    if socket.as_os_str().len() > MAX_PATH {
-        let sentence = format!(
-            "the path of the engine's socket, {}, has more than {MAX_PATH} bytes: choose a [storage] directory with a shorter path",
-            socket.display()
-        );
-        return Err(SpannedError::rule(span, sentence));
-    }
+    let socket = short(data.join(SOCKET), &span)?;
     let table = raw::upstream(&upstream_table(&socket))?;
     *upstream = Some(Spanned::new(span, raw::Upstreams::One(Box::new(table))));
     let operations = operations.map(|entry| source.address_or_off(&entry));
@@ -133,6 +126,31 @@ pub(super) fn isolation(
         settings: String::new(),
         variables: BTreeMap::new(),
     }))
+}
+
+/// A path that a socket can have.
+fn short(path: PathBuf, span: &Span) -> Result<PathBuf, SpannedError> {
+    if path.as_os_str().len() <= MAX_PATH {
+        return Ok(path);
+    }
+    let sentence = format!(
+        "the path of the engine's socket, {}, has more than {MAX_PATH} bytes: choose a [storage] directory with a shorter path",
+        path.display()
+    );
+    Err(SpannedError::rule(span.clone(), sentence))
+}
+
+impl EngineProcess {
+    /// The process of a shard, with files of its own; its settings are still to be made.
+    pub(super) fn of_shard(&self, shard: &str, span: &Span) -> Result<Self, SpannedError> {
+        let beside = |path: &Path, name: String| path.with_file_name(name);
+        Ok(Self {
+            directory: beside(&self.directory, format!("{ENGINE_DIRECTORY}-{shard}")),
+            socket: short(beside(&self.socket, format!("engine-{shard}.sock")), span)?,
+            operations: None,
+            ..self.clone()
+        })
+    }
 }
 
 /// Whether there is a process, and whether it is confined.
@@ -161,20 +179,27 @@ pub(super) fn complete(config: &mut Config, text: &str, source: &Source<'_>) {
     let Some(process) = &mut config.engine.process else {
         return;
     };
+    let shards = config.cluster.as_mut();
+    let shards = shards
+        .into_iter()
+        .flat_map(|cluster| cluster.shards.values_mut());
     for upstream in &mut config.upstreams {
         let least = config.timeouts.endpoint.max(config.engine.close_timeout) + MARGIN;
         upstream.first_byte = upstream.first_byte.max(least);
     }
-    let mut file: Table = text.parse().unwrap_or_default();
-    engine_file(&mut file, process);
-    let mut names = Vec::new();
-    variables(&Value::Table(file.clone()), &mut names);
-    let values = names.into_iter().filter_map(|name| {
-        let value = (source.variable)(&name)?;
-        Some((name, crypto::Secret::new(value)))
-    });
-    process.variables = values.collect();
-    process.settings = file.to_string();
+    let file: Table = text.parse().unwrap_or_default();
+    for process in shards.chain([process]) {
+        let mut file = file.clone();
+        engine_file(&mut file, process);
+        let mut names = Vec::new();
+        variables(&Value::Table(file.clone()), &mut names);
+        let values = names.into_iter().filter_map(|name| {
+            let value = (source.variable)(&name)?;
+            Some((name, crypto::Secret::new(value)))
+        });
+        process.variables = values.collect();
+        process.settings = file.to_string();
+    }
 }
 
 /// Makes the file of the engine of the gateway's.

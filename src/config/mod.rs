@@ -64,7 +64,7 @@ pub use context::{ContextFiles, ContextStore, SHARED_CONTEXTS};
 pub use engine::{HostSocket, NodeHost};
 pub use engine_listen::{EngineListen, EngineSocket};
 pub use error::{Diagnostic, Error, Problem};
-pub use handover::Handover;
+pub use handover::{Handover, Shard};
 pub use headers::RESOURCE_POLICY;
 pub use health::Health;
 pub use hosts::{Host, Hosts};
@@ -591,6 +591,8 @@ pub struct Engine {
     pub accessible_paths: Vec<PathBuf>,
     /// The process of its own that the gateway starts for it; `None`: it is a part of the gateway's.
     pub process: Option<EngineProcess>,
+    /// The part of the flows that it runs, if other engines run the others.
+    pub shard: Option<Shard>,
 }
 
 /// `[console]`.

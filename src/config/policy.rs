@@ -8,7 +8,9 @@ use super::health::{Health, health};
 use super::raw::{self, Entry};
 use super::setting::{Source, flag, number};
 use croner::Cron;
+use flows::Places;
 use jiff::tz::TimeZone;
+use std::sync::Arc;
 use std::time::Duration;
 use toml::Spanned;
 
@@ -40,6 +42,8 @@ pub struct Policy {
     pub health: Option<Health>,
     /// The changes that need the approval of a second user.
     pub approval: Approval,
+    /// Where flows are to run, in a cluster; `None`: all run in the same engine.
+    pub places: Option<Arc<Places>>,
 }
 
 /// One `[[policy.freeze]]`: a time, again and again, in which nothing may be deployed.
@@ -75,6 +79,7 @@ pub(super) fn policy(raw: raw::Policy, source: &Source<'_>) -> Result<Policy, Sp
         max_bytes: limit(raw.max_bytes, |entry| source.size(entry, 0, 2..=1 << 30))?,
         approval,
         health: watched.transpose()?,
+        places: None,
     })
 }
 

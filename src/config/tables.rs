@@ -52,13 +52,13 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     let storage = storage(raw.storage, source)?;
     let (mut raw_engine, mut raw_upstream, data) = (raw.engine, raw.upstream, &storage.directory);
     let process = isolation::isolation(&mut raw_engine, &mut raw_upstream, data, source)?;
-    let cluster = cluster::cluster(raw.cluster, &storage, process.is_some(), source)?;
+    let cluster = cluster::cluster(raw.cluster, &storage, process.as_ref(), source)?;
     let has_own_engine = raw_upstream.is_none() || process.is_some();
     let upstreams = upstream::upstreams(raw_upstream, auth.as_ref(), &raw.policy, source)?;
     let node_host = raw_engine.node_host.is_some();
     let admin_routes = admin_route::admin_routes(raw.admin_route, &upstreams, node_host, source)?;
     let routes = route::routes(raw.route, &upstreams, &admin_routes, source)?;
-    let config = engine_listen::apart(Config {
+    let mut config = engine_listen::apart(Config {
         file: None,
         secrets: Vec::new(),
         written: [].into(),
@@ -86,6 +86,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         admin_routes,
         upstreams,
     });
+    cluster::place(&mut config);
     shared_span.map_or(Ok(()), |span| sharing(&config, has_own_engine, span))?;
     Ok(config)
 }

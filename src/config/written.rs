@@ -183,7 +183,8 @@ fn origin(url: &str) -> String {
 
 /// Tables that are settings: the names in them are the operator's, and none is a secret.
 #[rustfmt::skip]
-const TABLES: &[&str] = &["auth.permission_networks", "auth.jwt.grant.claims", "auth.oidc.grant.claims", "upstream.permissions"];
+const TABLES: &[&str] = &["auth.permission_networks", "auth.jwt.grant.claims", "auth.oidc.grant.claims", "upstream.permissions",
+    "cluster.place"];
 
 /// Settings whose URLs are shown up to the host.
 #[rustfmt::skip]
@@ -246,6 +247,7 @@ const PUBLIC: &[&str] = &[
     "comms.frames", "comms.queue", "comms.backlog", "comms.upstream_frame", "comms.upstream_away",
     "console.enabled", "editor.modules",
     "cluster.advertise", "cluster.listen", "cluster.cert", "cluster.key", "cluster.ca_file",
+    "cluster.name", "cluster.own_global_context",
     "engine.threads", "engine.close_timeout", "engine.script_memory", "engine.script_timeout", "engine.debug_length",
     "engine.message_buffer", "engine.queue_messages", "engine.queue_bytes", "engine.memory", "engine.http_node_root",
     "engine.start_attempts", "engine.settle", "engine.request_timeout", "engine.socket_reconnect",

@@ -9,7 +9,7 @@ use flows::{FlowSet, Submission};
 use hyper::header::HeaderValue;
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Sights of one flow set that are kept. Our choice: users mostly have few sets of permissions.
 const KEPT: usize = 64;
@@ -112,6 +112,7 @@ impl Active {
             credentials: Arc::default(),
             rev,
             sights: Sights::default(),
+            part: OnceLock::new(),
         }
     }
 }

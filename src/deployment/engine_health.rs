@@ -1,13 +1,13 @@
 //! What a health check and a fallback need of flowgate's own engine.
 
 use super::current::Sights;
-use super::{Active, Deployments, Error, fresh_rev, plan_of};
+use super::{Active, Deployments, Error, fresh_rev};
 use crate::audit::Actor;
 use crate::store::FALLBACK;
 use engine::Engine;
 use flows::{DeploymentType, Patch};
 use std::collections::HashSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -28,14 +28,14 @@ impl Deployments {
             credentials: Arc::clone(&healthy.credentials),
             rev: fresh_rev(),
             sights: Sights::default(),
+            part: OnceLock::new(),
         };
         let counts = Patch::between(&before.flows, &next.flows).counts;
         let record = next.record(&Actor::program(), FALLBACK, Some(counts), now);
         self.store.set_aside(bad).await.map_err(Error::Store)?;
         self.store.commit(record).await.map_err(Error::Store)?;
         let full = DeploymentType::Full;
-        let sets = [&*before.flows, &*next.flows];
-        let plan = plan_of(sets, &HashSet::new(), full, HashSet::new());
+        let plan = self.plan([&before, &next], &HashSet::new(), full, HashSet::new());
         let next = Arc::new(next);
         if self.make_live(plan, &next).await.is_err() {
             let rev = &next.rev;

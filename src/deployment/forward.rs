@@ -71,6 +71,7 @@ impl Deployments {
             set_aside: Lock::new(None),
             changes: watch::Sender::new(None),
             runtime,
+            shard: None,
             policy: ArcSwap::default(),
             freeze: ArcSwapOption::default(),
             store,

@@ -18,6 +18,8 @@ mod proposal_error;
 mod proposals;
 mod restore;
 mod runtime;
+#[cfg(feature = "engine")]
+mod shard;
 mod turn;
 mod upstream_history;
 
@@ -34,7 +36,7 @@ pub use runtime::Runtime;
 
 use crate::audit::{Actor, Audit, Event, Unavailable};
 use crate::auth::{AuthWatch, Lapsed};
-use crate::config::Policy;
+use crate::config::{self, Policy};
 use crate::metrics::{Metrics, Phase};
 use crate::policy::{self, Deployment, Freeze, Verdict};
 use crate::store::{self, OUTSIDE_EDIT, Record, Revision, Store};
@@ -52,7 +54,7 @@ use phases::Phases;
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex as Lock, PoisonError};
+use std::sync::{Arc, Mutex as Lock, OnceLock, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Mutex, oneshot, watch};
 
@@ -83,6 +85,8 @@ pub struct Active {
     /// Its revision.
     pub rev: String,
     sights: current::Sights,
+    /// What the engine runs of it, if that is not all.
+    part: OnceLock<Arc<FlowSet>>,
 }
 
 /// Why a deployment did not happen. The active flow set is as before.
@@ -170,6 +174,8 @@ pub struct Deployments {
     /// The deployment of users that was the last.
     changes: watch::Sender<Option<Arc<Change>>>,
     runtime: Runtime,
+    /// The part of the flows that the engine runs; `None`: all of them.
+    shard: Option<config::Shard>,
     policy: ArcSwap<Policy>,
     /// The freeze that an operator has commanded.
     freeze: ArcSwapOption<Freeze>,
@@ -269,7 +275,7 @@ impl Deployments {
         let sets = [&*before.flows, &*active.flows];
         let restart = policy::restarted(&judged, kind, sets);
         let kind = policy::deployment_type(&judged, kind);
-        let plan = plan_of(sets, &next.sent, kind, restart);
+        let plan = self.plan([&before, &active], &next.sent, kind, restart);
         phases.end(Phase::Plan);
 
         // account and store
@@ -392,9 +398,22 @@ impl Deployments {
         }
     }
 
+    /// The steps from one flow set to another, as far as the engine runs them.
+    fn plan(
+        &self,
+        sets: [&Active; 2],
+        sent: &HashSet<SmolStr>,
+        kind: DeploymentType,
+        restart: HashSet<SmolStr>,
+    ) -> Plan {
+        let parts = sets.map(|set| &**set.part(self.shard.as_ref()));
+        plan_of(parts, sent, kind, restart)
+    }
+
     /// A deployment leaves safe mode, and is what was deployed last.
     async fn make_live(&self, plan: Plan, active: &Active) -> Result<(), Error> {
-        let (flows, credentials) = (Arc::clone(&active.flows), Arc::clone(&active.credentials));
+        let flows = Arc::clone(active.part(self.shard.as_ref()));
+        let credentials = Arc::clone(&active.credentials);
         *self
             .set_aside
             .lock()
@@ -448,7 +467,14 @@ impl Active {
             flows: Arc::new(flows),
             credentials: Arc::new(credentials),
             sights: current::Sights::default(),
+            part: OnceLock::new(),
         }
+    }
+
+    /// What the engine runs of it: all, as there is none.
+    #[cfg(not(feature = "engine"))]
+    fn part(&self, _: Option<&config::Shard>) -> &Arc<FlowSet> {
+        self.part.get().unwrap_or(&self.flows)
     }
 
     fn record(&self, actor: &Actor, kind: &str, counts: Option<Counts>, at: u64) -> Record {

@@ -102,7 +102,7 @@ impl Deployments {
         }
         context.metrics.fallen_back(set_aside.is_some());
         let active = Arc::new(active);
-        make_live(&runtime, &active).await?;
+        make_live(&runtime, &active, config.shard.as_ref()).await?;
         Ok(Self {
             deploy_lock: Mutex::new(None),
             active: watch::Sender::new(active),
@@ -110,6 +110,7 @@ impl Deployments {
             set_aside: Lock::new(set_aside),
             changes: watch::Sender::new(None),
             runtime,
+            shard: config.shard.clone(),
             policy: ArcSwap::default(),
             freeze: ArcSwapOption::default(),
             store: context.store,
@@ -189,16 +190,24 @@ async fn fallen_back(
     Start::of(active, store, false).await.map(Some)
 }
 
-async fn make_live(runtime: &Runtime, active: &Active) -> Result<(), Error> {
+async fn make_live(
+    runtime: &Runtime,
+    active: &Active,
+    shard: Option<&config::Shard>,
+) -> Result<(), Error> {
+    let part = active.part(shard);
     let start = plan_of(
-        [&FlowSet::default(), &active.flows],
+        [&FlowSet::default(), part],
         &HashSet::new(),
         DeploymentType::Full,
         HashSet::new(),
     );
-    let (flows, credentials) = (Arc::clone(&active.flows), Arc::clone(&active.credentials));
+    let (flows, credentials) = (Arc::clone(part), Arc::clone(&active.credentials));
     runtime.apply(start, flows, credentials).await?;
-    runtime.announce(&active.rev);
+    // Editors hear of deployments from the main engine.
+    if shard.is_none_or(|shard| shard.name.is_empty()) {
+        runtime.announce(&active.rev);
+    }
     Ok(())
 }
 

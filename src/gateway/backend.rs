@@ -4,6 +4,8 @@
 
 #[cfg(feature = "engine")]
 use super::own_engine::start;
+#[cfg(feature = "engine")]
+use super::shards::Shards;
 use super::{Error, Runtime};
 use crate::auth::{Auth, Caller, Permissions};
 use crate::config::{self, AdminPaths, Config, PathRules, Route};
@@ -12,7 +14,7 @@ use crate::metrics::Metrics;
 use crate::upstream::Upstream;
 use arc_swap::ArcSwap;
 use smol_str::SmolStr;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -22,6 +24,9 @@ pub struct Backend {
     pub mount: config::Mount,
     /// The runtime of flows.
     pub runtime: Runtime,
+    /// The engines beside it that run a part of its flows; `None`: it runs all.
+    #[cfg(feature = "engine")]
+    pub shards: Option<Shards>,
     /// The active flow set, and the way to replace it.
     pub deployments: Deployments,
     /// The rules for callers there; a reload replaces them.
@@ -74,6 +79,16 @@ impl Backend {
     }
 }
 
+impl Backend {
+    /// Which member of a cluster runs each shard but the main one, by the names of the shards; `None`: there are no others.
+    pub fn shard_leaders(&self) -> Option<BTreeMap<String, String>> {
+        #[cfg(feature = "engine")]
+        return self.shards.as_ref().map(Shards::leaders);
+        #[cfg(not(feature = "engine"))]
+        None
+    }
+}
+
 impl Backends {
     pub(super) async fn open(
         config: &mut Config,
@@ -81,6 +96,11 @@ impl Backends {
         auth: Option<&Auth>,
         context: &StartContext,
     ) -> Result<Self, Error> {
+        #[cfg(feature = "engine")]
+        let mut shards = match config.upstreams.first() {
+            Some(engine) => Shards::open(config, engine, &context.metrics)?,
+            None => None,
+        };
         let routes = std::mem::take(&mut config.routes);
         let admin_routes = std::mem::take(&mut config.admin_routes);
         let mut all = Vec::new();
@@ -97,6 +117,9 @@ impl Backends {
                 )),
                 mount,
                 runtime,
+                // A cluster has one backend, its engine.
+                #[cfg(feature = "engine")]
+                shards: shards.take(),
                 deployments: opened,
                 auth: auth.cloned(),
             }));
@@ -175,7 +198,10 @@ impl Backends {
                 &config.admin_routes,
             );
             backend.rules.store(Arc::new(rules));
-            backend.deployments.set_policy(policy.clone());
+            backend.deployments.set_policy(config::Policy {
+                places: backend.mount.policy.places.clone(),
+                ..policy.clone()
+            });
         }
         if !as_before {
             tracing::warn!("which upstreams there are, and where, changes with a restart only");
@@ -266,7 +292,7 @@ pub(super) fn runtimes(
     let mut runtimes = Vec::new();
     for behind in &config.upstreams {
         let upstream = match &config.cluster {
-            Some(cluster) => Upstream::open_in_cluster(behind.clone(), cluster, metrics)?,
+            Some(cluster) => Upstream::open_in_cluster(behind.clone(), (cluster, None), metrics)?,
             None => Upstream::open(behind.clone(), metrics)?,
         };
         runtimes.push((behind.mount.clone(), Runtime::Upstream(upstream)));

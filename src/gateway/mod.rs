@@ -18,6 +18,8 @@ mod rate_limits;
 #[cfg(feature = "console")]
 mod sampler;
 mod settings;
+#[cfg(feature = "engine")]
+mod shards;
 #[cfg(feature = "postgres")]
 mod shared_store;
 
@@ -32,6 +34,8 @@ pub use package_servers::PackageServers;
 pub use quotas::Shares;
 pub use rate_limits::{Client, Counted, LimitState, RateLimits};
 pub use settings::{ConfigCheck, is_reloaded};
+#[cfg(feature = "engine")]
+pub use shards::Shards;
 
 use crate::audit::{Actor, Audit, Event, KeyError, SigningKey};
 use crate::auth::{self, Auth, AuthMethod, Caller, Permissions};

@@ -12,6 +12,8 @@ use super::response_body::Body;
 use super::upgrade::{Opening, with_first_protocol};
 use crate::auth::AuthWatch;
 use crate::comms::{FindSight, PendingEditor, Seen, Source};
+#[cfg(feature = "engine")]
+use crate::gateway::Shards;
 use crate::upstream::Upstream;
 use hyper::Response;
 use hyper::http::uri::PathAndQuery;
@@ -44,8 +46,17 @@ pub(super) fn open(
         None => Source::Own,
         Some(upstream) => {
             let target = PathAndQuery::from_static("/");
-            let head = upstream.link_head(&forwarded_request(ctx, &target, Some(upstream)));
-            Source::Upstream(upstream.clone(), Box::new(head))
+            let link = |upstream: &Upstream| {
+                let head = upstream.link_head(&forwarded_request(ctx, &target, Some(upstream)));
+                (upstream.clone(), Box::new(head))
+            };
+            #[cfg(feature = "engine")]
+            let shards = ctx.backend.shards.iter().flat_map(Shards::all);
+            #[cfg(feature = "engine")]
+            let shards = shards.map(|(_, upstream)| link(upstream)).collect();
+            #[cfg(not(feature = "engine"))]
+            let shards = Vec::new();
+            Source::Upstream(link(upstream), shards)
         }
     };
     let guest = PendingEditor {

@@ -41,6 +41,8 @@ pub(super) async fn act(
     upstream: &Upstream,
 ) -> Result {
     ctx.redacted = redact::head(ctx, ctx.authorization);
+    #[cfg(feature = "engine")]
+    let upstream = of_shard(ctx, path, target).unwrap_or(upstream);
     // Rare futures are boxed, so that frequent ones reserve no memory for them.
     match target {
         Target::Login => Ok(auth::login(ctx)),
@@ -90,6 +92,20 @@ pub(super) async fn act(
             pass(ctx, path, body, upstream).await
         }
         Target::OtherMethod(offers) => other_method(ctx, offers),
+    }
+}
+
+/// The engine that has what a request is about, if that is not the main one of a cluster.
+#[cfg(feature = "engine")]
+fn of_shard<'a>(ctx: &RequestContext<'a>, path: &Path<'_>, target: Target) -> Option<&'a Upstream> {
+    let shards = ctx.backend.shards.as_ref()?;
+    match target {
+        Target::Endpoint => shards.of_endpoint(&ctx.head.method, path.below()),
+        Target::Admin(Admin::Inject | Admin::DebugNode(_)) => shards.of_element(&path.parameter(1)),
+        Target::Admin(Admin::Context | Admin::ForgetContext) => {
+            shards.of_element(&path.parameter(2))
+        }
+        _ => None,
     }
 }
 

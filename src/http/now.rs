@@ -41,6 +41,9 @@ fn runtime(backend: &Backend) -> Json {
     if let Some(leader) = upstream.leader() {
         runtime["leader"] = leader.to_string().into();
     }
+    if let Some(shards) = backend.shard_leaders() {
+        runtime["shards"] = json!(shards);
+    }
     runtime
 }
 

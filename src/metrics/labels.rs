@@ -141,6 +141,8 @@ label! {
         Flows = "flows",
         /// The change needs the approval of another user, and cannot become a proposal.
         Approve = "approve",
+        /// Flows of a cluster cannot run where they are to run.
+        Place = "place",
     }
 }
 

@@ -324,8 +324,18 @@ impl Metrics {
         reachable.set(if reached { 1.0 } else { 0.0 });
     }
 
-    /// Whether this gateway of a cluster runs the engine.
-    pub fn leads(&self, leads: bool) {
+    /// Whether this gateway of a cluster runs the engine of a shard; empty: the main one.
+    pub fn leads(&self, shard: &str, leads: bool) {
+        let leads = if leads { 1.0 } else { 0.0 };
+        if !shard.is_empty() {
+            let of_shard = gauge(
+                &self.recorder,
+                "flowgate_shard_leader",
+                "Whether this gateway of a cluster runs the engine of a shard: 1 or 0.",
+                &[("shard", shard)],
+            );
+            return of_shard.set(leads);
+        }
         let leader = self.leader.get_or_init(|| {
             gauge(
                 &self.recorder,
@@ -334,7 +344,7 @@ impl Metrics {
                 &[],
             )
         });
-        leader.set(if leads { 1.0 } else { 0.0 });
+        leader.set(leads);
     }
 
     /// The metrics of the upstream of this name, registered at the first call.

@@ -10,6 +10,8 @@ mod closed;
 mod links;
 mod locks;
 mod merge;
+#[cfg(feature = "engine")]
+mod places;
 mod rights;
 mod shared;
 mod sight;
@@ -144,7 +146,8 @@ pub fn without_rev(policy: &Policy, who: Who<'_>) -> Verdict {
 
 /// Whether [`verdict`] can find anything, for this caller, in any deployment.
 pub fn applies(policy: &Policy, who: Who<'_>) -> bool {
-    policy.require_types
+    policy.places.is_some()
+        || policy.require_types
         || !policy.forbid_types.is_empty()
         || !policy.restrict_types.is_empty()
         || policy.max_nodes.is_some()
@@ -172,6 +175,8 @@ pub fn verdict(policy: &Policy, who: Who<'_>, deployment: &Deployment<'_>) -> Ve
         violations.extend(locks::check(deployment, &changes));
     }
     violations.extend(rights::check(who, deployment, &changes));
+    #[cfg(feature = "engine")]
+    violations.extend(places::check(policy, deployment));
     Verdict(violations)
 }
 

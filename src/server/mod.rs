@@ -57,7 +57,7 @@ use crate::gateway::{self, Gateway};
 use crate::http::unix_time;
 use crate::metrics::Metrics;
 use crate::sinks;
-use crate::store::Replica;
+use crate::store::{EngineState, Replica};
 use crate::traces;
 use control::Control;
 use crypto::Secret;
@@ -74,7 +74,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tls::{Found, Tls};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel};
+#[cfg(feature = "engine")]
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use worker::Worker;
 
@@ -139,7 +141,7 @@ pub struct Running {
     operations: Arc<Operations>,
     drain_timeout: Duration,
     #[cfg(feature = "engine")]
-    engine_process: Option<engine_process::Supervised>,
+    engine_processes: Vec<engine_process::Supervised>,
     /// Ends when all workers have.
     workers_alive: Receiver<Infallible>,
     control: Control,
@@ -176,15 +178,21 @@ pub fn check(config: &Config) -> Result<(), Error> {
 /// Starts a gateway; returns when its flows are live and it serves. May be called from a task of any runtime, whose
 /// thread it then blocks for that time.
 pub fn start(config: Config) -> Result<Running, Error> {
-    start_with(config, &Inherited::default(), None)
+    start_with(config, &Inherited::default(), OfEngine::default())
 }
 
-/// The same with sockets that were opened before, and what keeps the state of the engine elsewhere.
-fn start_with(
-    config: Config,
-    inherited: &Inherited,
+/// What the engine has that may run at another member of a cluster next.
+#[derive(Default)]
+struct OfEngine {
+    /// What keeps its state elsewhere; `None`: nothing does.
     replica: Option<Replica>,
-) -> Result<Running, Error> {
+    /// The flows that it follows because another engine has them; `None`: it follows none.
+    #[cfg_attr(not(feature = "engine"), allow(dead_code, reason = "there is none"))]
+    follows: Option<UnboundedReceiver<EngineState>>,
+}
+
+/// The same with sockets that were opened before.
+fn start_with(config: Config, inherited: &Inherited, engine: OfEngine) -> Result<Running, Error> {
     #[cfg(feature = "engine")]
     let (config, listener) = engine_process::prepare(config)?;
     let metrics = Metrics::new();
@@ -198,9 +206,13 @@ fn start_with(
         started.map_err(Error::Threads)?;
     }
 
-    let (gateway, notices) = open_gateway((config, replica), &metrics, &control.runtime)?;
+    let (gateway, notices) = open_gateway((config, engine.replica), &metrics, &control.runtime)?;
     #[cfg(feature = "engine")]
-    let (engine_process, members) = start_engine_process(&gateway, listener)?;
+    if let Some(flows) = engine.follows {
+        control.runtime.spawn(follow(Arc::clone(&gateway), flows));
+    }
+    #[cfg(feature = "engine")]
+    let (engine_processes, members) = start_engine_processes(&gateway, listener)?;
     // The first and only time.
     let _ = gateway
         .config_check
@@ -236,28 +248,44 @@ fn start_with(
         workers,
         operations,
         #[cfg(feature = "engine")]
-        engine_process,
+        engine_processes,
         workers_alive,
         control,
     })
 }
 
-/// The engine's process, if it has one, and the certificates of a cluster's members, if that may run at another one.
+/// Takes over the flows of another engine whenever they change.
 #[cfg(feature = "engine")]
-fn start_engine_process(
+async fn follow(gateway: Arc<Gateway>, mut flows: UnboundedReceiver<EngineState>) {
+    while let Some(mut state) = flows.recv().await {
+        // Only the newest counts.
+        while let Ok(newer) = flows.try_recv() {
+            state = newer;
+        }
+        let deployments = &gateway.backends.first().deployments;
+        if let Err(error) = deployments.follow(state, unix_time().as_secs()).await {
+            tracing::error!(%error, "the flows of the main engine could not be taken over");
+        }
+    }
+}
+
+/// The engine's process, if it has one, those of all shards in a cluster, and the certificates of its members.
+#[cfg(feature = "engine")]
+fn start_engine_processes(
     gateway: &Arc<Gateway>,
     listener: Option<std::os::unix::net::UnixListener>,
 ) -> Result<
     (
-        Option<engine_process::Supervised>,
+        Vec<engine_process::Supervised>,
         Option<fail_over::MemberTls>,
     ),
     Error,
 > {
-    match fail_over::start(gateway)? {
-        Some((process, members)) => Ok((Some(process), Some(members))),
-        None => Ok((engine_process::start(gateway, listener)?, None)),
+    if let Some((processes, members)) = fail_over::start(gateway)? {
+        return Ok((processes, Some(members)));
     }
+    let process = engine_process::start(gateway, listener)?;
+    Ok((process.into_iter().collect(), None))
 }
 
 impl Running {
@@ -321,12 +349,20 @@ impl Running {
             tracing::warn!("the flows did not close in time");
         }
         #[cfg(feature = "engine")]
-        if let Some(process) = self.engine_process.take() {
-            process.end(limit + Duration::from_secs(1)).await;
-        }
+        self.end_engine_processes(limit + Duration::from_secs(1))
+            .await;
         let gateway = Arc::clone(&self.gateway);
         let recorded = async move { gateway.end(unix_time().as_secs()).await };
         let _ = self.control.runtime.spawn(recorded).await;
+    }
+}
+
+#[cfg(feature = "engine")]
+impl Running {
+    async fn end_engine_processes(&mut self, limit: Duration) {
+        let processes = std::mem::take(&mut self.engine_processes);
+        let ended = processes.into_iter().map(|process| process.end(limit));
+        ended.collect::<JoinSet<()>>().join_all().await;
     }
 }
 

@@ -283,6 +283,9 @@ impl Operations {
         if let Some(leader) = leader {
             body["leader"] = leader.to_string().into();
         }
+        if let Some(shards) = backends.iter().find_map(|backend| backend.shard_leaders()) {
+            body["shards"] = json!(shards);
+        }
         for (name, state) in found {
             body["upstreams"][name] = state.into();
         }

@@ -3,9 +3,8 @@
 #[cfg(feature = "engine")]
 use super::engine_process::Handed;
 use super::sd_notify::Supervisor;
-use super::{Error, Inherited, Running, inaccessible_paths, reload, start_with};
+use super::{Error, Inherited, OfEngine, Running, inaccessible_paths, reload, start_with};
 use crate::config::{Config, EngineListen};
-use crate::store::Replica;
 use crypto::Secret;
 use rustix::fs::Mode;
 use rustix::process::{
@@ -28,7 +27,7 @@ pub fn run(config: Config) -> ExitCode {
     run_with(config, "engine.listen.inaccessible_paths", |config| {
         Ok(Given {
             inherited: Inherited::take(config)?,
-            replica: None,
+            engine: OfEngine::default(),
             report: Box::new(|| ()),
         })
     })
@@ -40,10 +39,13 @@ pub fn run_handed(config: Config, handed: Handed) -> ExitCode {
     run_with(config, "engine.isolation", |config| {
         let begun = handed.begin(config);
         let begun = begun.map_err(|error| Error::Isolation(error.to_string()))?;
-        let (replica, link) = (begun.replica, begun.link);
+        let link = begun.link;
         Ok(Given {
             inherited: Inherited::of_engine(begun.listener),
-            replica,
+            engine: OfEngine {
+                replica: begun.replica,
+                follows: Some(begun.flows),
+            },
             report: Box::new(move || link.report_ready()),
         })
     })
@@ -52,8 +54,7 @@ pub fn run_handed(config: Config, handed: Handed) -> ExitCode {
 /// What is there already.
 struct Given {
     inherited: Inherited,
-    /// What keeps the state of the engine elsewhere; `None`: nothing does.
-    replica: Option<Replica>,
+    engine: OfEngine,
     /// What to do when requests are served.
     report: Box<dyn FnOnce()>,
 }
@@ -103,10 +104,10 @@ fn run_until_signalled(
     allow_descriptors(&mut config);
     let Given {
         inherited,
-        replica,
+        engine,
         report,
     } = given(&mut config)?;
-    let running = start_with(config, &inherited, replica)?;
+    let running = start_with(config, &inherited, engine)?;
     // A draining process must not hold them: its successor takes them from systemd.
     drop(inherited);
     let runtime = Builder::new_current_thread()

@@ -8,7 +8,7 @@ use super::failpoint;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
 use super::library::LibraryPath;
 use super::replica::{EngineState, Replica};
-use super::{Error, Record, Revision, Store};
+use super::{Error, Loaded, Record, Revision, Store};
 use crate::config::{self, SHARED_CONTEXTS};
 use std::sync::Arc;
 
@@ -20,6 +20,9 @@ const BEFORE: &str = ".before-cluster";
 
 /// The name of whether flows run, in the state and of the fact in the database.
 const RUNNING: &str = "running";
+
+/// The kind of a deployment that another engine has made.
+const FOLLOWED: &str = "followed";
 
 /// The name of the revision in the state.
 const REV: &str = "rev";
@@ -43,6 +46,19 @@ impl Store {
             disk.replicate(state)
         };
         self.owner.ask(all).await
+    }
+
+    /// Takes over the flows that another engine has, with their revision, and whether they run; the flows, if they are others than those
+    /// of `before`.
+    pub async fn take_in(
+        &self,
+        state: EngineState,
+        before: String,
+        now: u64,
+    ) -> Result<Option<Loaded>, Error> {
+        self.owner
+            .ask(move |disk| disk.take_in(&state, &before, now))
+            .await
     }
 
     /// Whether flows are to run, as last set with `POST /flows/state`; true unless stopped.
@@ -69,6 +85,38 @@ impl Store {
 }
 
 impl Disk {
+    fn take_in(
+        &mut self,
+        state: &EngineState,
+        before: &str,
+        now: u64,
+    ) -> Result<Option<Loaded>, Error> {
+        if let Some(running) = state.get(RUNNING) {
+            self.database.save_fact(RUNNING, running)?;
+        }
+        let Some(rev) = state.get(REV).filter(|rev| *rev != before) else {
+            return Ok(None);
+        };
+        let file = |name: &str| Some(state.get(name)?.clone().into_bytes());
+        let mut loaded = self.parse_files(&FlowFiles {
+            flows: file(FLOWS),
+            credentials: file(CREDENTIALS),
+        })?;
+        let record = Record {
+            revision: Revision {
+                rev: rev.clone(),
+                kind: FOLLOWED.to_owned(),
+                at: now,
+                ..Revision::default()
+            },
+            flows: Arc::new(loaded.flows.clone()),
+            credentials: Arc::new(loaded.credentials.clone()),
+        };
+        self.commit(&record)?;
+        loaded.rev = Some(rev.clone());
+        Ok(Some(loaded))
+    }
+
     /// Has the replica keep a part of the state, if there is one.
     pub(super) fn replicate(&self, state: EngineState) -> Result<(), Error> {
         match &self.replica {
@@ -97,6 +145,11 @@ fn of_files(files: &FlowFiles) -> EngineState {
     each.collect()
 }
 
+/// The flow set in the state, as JSON.
+pub fn flows_of(state: &EngineState) -> Option<&str> {
+    state.get(FLOWS).map(String::as_str)
+}
+
 /// Whether a part of the state has this name.
 pub fn is_engine_state(name: &str) -> bool {
     let is_known = [FLOWS, CREDENTIALS, REV, RUNNING].contains(&name);
@@ -104,7 +157,7 @@ pub fn is_engine_state(name: &str) -> bool {
 }
 
 /// Whether it is the file of a shared context: store, flow and node.
-fn is_context(name: &str) -> bool {
+pub fn is_context(name: &str) -> bool {
     let part = |part: &str| {
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
         (1..=PART).contains(&part.len()) && !part.starts_with('.') && part.bytes().all(plain)
@@ -113,6 +166,11 @@ fn is_context(name: &str) -> bool {
         .strip_prefix(SHARED_CONTEXTS)
         .and_then(|below| below.strip_prefix('/'));
     below.is_some_and(|below| below.split('/').count() == 3 && below.split('/').all(part))
+}
+
+/// Whether it is the file of a context that no flow has.
+pub fn is_global_context(name: &str) -> bool {
+    is_context(name) && name.split('/').nth(2) == Some("global")
 }
 
 /// Bytes of a part of a context's name, at most: those of a file's name.

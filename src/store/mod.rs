@@ -36,7 +36,7 @@ mod write_ahead_log;
 mod written;
 
 pub use deployments::{Page, Past};
-pub use engine_state::{is_engine_state, take_over};
+pub use engine_state::{flows_of, is_context, is_engine_state, is_global_context, take_over};
 pub use history::History;
 pub use library::{Entry, Item, KINDS, LibraryPath};
 #[cfg(feature = "postgres")]
@@ -52,7 +52,7 @@ pub use shared::Turn;
 #[cfg(feature = "postgres")]
 pub use shared::{Follower, SharedChange};
 #[cfg(feature = "engine")]
-pub use shared::{KeptState, Lease, Seen};
+pub use shared::{KeptState, Lease, Renewed, Seen};
 pub use tags::Tagged;
 pub use upstream_history::UpstreamRecord;
 

@@ -47,6 +47,17 @@ pub struct Seen {
     pub fence: i64,
 }
 
+/// What came of a renewal.
+#[cfg(feature = "engine")]
+pub enum Renewed {
+    /// It is held further.
+    Held,
+    /// The same, and the member that is to have it asks for it.
+    Wanted,
+    /// Another member holds it, or none.
+    Lost,
+}
+
 /// The lease of the engine: no other gateway runs it.
 #[cfg(feature = "engine")]
 pub enum Lease {}
@@ -68,12 +79,27 @@ impl Lease {
     }
 
     /// Renews it.
-    pub async fn renew(&mut self, _: i64) -> Result<bool, Error> {
+    pub async fn renew(&mut self, _: i64) -> Result<Renewed, Error> {
+        match *self {}
+    }
+
+    /// Asks its holder for it.
+    pub async fn want(&mut self, _: &Seen) -> Result<(), Error> {
         match *self {}
     }
 
     /// Gives it up.
     pub async fn release(&mut self, _: i64) -> Result<(), Error> {
+        match *self {}
+    }
+
+    /// The leases of other shards.
+    pub async fn others(&mut self) -> Result<Vec<(String, Seen)>, Error> {
+        match *self {}
+    }
+
+    /// Takes that of another shard from its holder for no one.
+    pub async fn clear(&mut self, _: &str, _: &Seen) -> Result<(), Error> {
         match *self {}
     }
 }
@@ -88,6 +114,21 @@ pub enum KeptState {}
     reason = "it asks the database in a program with PostgreSQL"
 )]
 impl KeptState {
+    /// Whether a part of the state is kept.
+    pub fn keeps(&self, _: &str) -> bool {
+        match *self {}
+    }
+
+    /// What changes when the flows do.
+    pub async fn mark(&mut self) -> Result<String, Error> {
+        match *self {}
+    }
+
+    /// The flows.
+    pub async fn flows(&mut self) -> Result<EngineState, Error> {
+        match *self {}
+    }
+
     /// All of it.
     pub async fn all(&mut self) -> Result<EngineState, Error> {
         match *self {}
@@ -102,7 +143,13 @@ impl KeptState {
 impl Store {
     /// No other gateway runs the engine.
     #[cfg(feature = "engine")]
-    pub fn lease(&self) -> Option<(Lease, KeptState)> {
+    pub fn lease(&self, _: &str, _: String) -> Option<(Lease, KeptState)> {
+        self.shared.as_ref().map(|shared| match *shared {})
+    }
+
+    /// No other gateway runs the engine.
+    #[cfg(feature = "engine")]
+    pub fn kept_state(&self, _: &str) -> Option<KeptState> {
         self.shared.as_ref().map(|shared| match *shared {})
     }
 

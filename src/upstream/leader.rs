@@ -41,21 +41,25 @@ impl fmt::Display for Leader {
 
 /// The way to the leader.
 pub(super) struct Members {
+    /// The shard of the engine; `None`: the main one.
+    shard: Option<String>,
     tls: ArcSwap<ClientConfig>,
     leader: watch::Sender<Leader>,
 }
 
 impl Members {
-    pub(super) fn new(cluster: &config::Cluster) -> Result<Self, OpenError> {
+    pub(super) fn new(cluster: &config::Cluster, shard: Option<&str>) -> Result<Self, OpenError> {
         Ok(Self {
-            tls: ArcSwap::from_pointee(tls(cluster)?),
+            shard: shard.map(str::to_owned),
+            tls: ArcSwap::from_pointee(tls(cluster, shard)?),
             leader: watch::Sender::new(Leader::Nobody),
         })
     }
 
     /// Reads the certificates again, for new connections.
     pub(super) fn read_again(&self, cluster: &config::Cluster) -> Result<(), OpenError> {
-        self.tls.store(Arc::new(tls(cluster)?));
+        let tls = tls(cluster, self.shard.as_deref())?;
+        self.tls.store(Arc::new(tls));
         Ok(())
     }
 
@@ -106,10 +110,13 @@ impl Members {
     }
 }
 
-fn tls(cluster: &config::Cluster) -> Result<ClientConfig, OpenError> {
+fn tls(cluster: &config::Cluster, shard: Option<&str>) -> Result<ClientConfig, OpenError> {
     let mut tls = client_tls(Some(&cluster.ca_file), Some(&cluster.certificate))?;
-    // HTTP/1.1 does without (RFC 7301).
-    tls.alpn_protocols.clear();
+    // HTTP/1.1 does without (RFC 7301): the name says which of the member's engines is meant.
+    tls.alpn_protocols = shard
+        .map(|shard| shard.as_bytes().to_vec())
+        .into_iter()
+        .collect();
     Ok(tls)
 }
 

@@ -159,11 +159,11 @@ impl Upstream {
     /// Prepares connections to the engine of a cluster, wherever that runs.
     pub fn open_in_cluster(
         config: config::Upstream,
-        cluster: &config::Cluster,
+        (cluster, shard): (&config::Cluster, Option<&str>),
         metrics: &Metrics,
     ) -> Result<Self, OpenError> {
         let metrics = metrics.upstream(&config.mount.name);
-        let members = Members::new(cluster)?;
+        let members = Members::new(cluster, shard)?;
         Self::of(config, Some(members), metrics)
     }
 

@@ -152,7 +152,8 @@ fn series() -> BTreeSet<Vec<String>> {
         metrics.audit_sink("siem"),
         metrics.traces(),
         metrics.shared_store_reached(true),
-        metrics.leads(true),
+        metrics.leads("", true),
+        metrics.leads("hall-2", true),
     );
     let flows = vec![FlowLoad::new("t".into())];
     metrics.load().flows.store(Arc::new(flows));

@@ -166,6 +166,7 @@ mod separation_peers;
 mod service_tokens;
 mod sessions;
 mod settings_view;
+mod shards;
 mod sign_in;
 mod sign_in_page;
 mod sign_in_storm;

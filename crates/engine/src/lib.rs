@@ -58,6 +58,7 @@ mod resolve;
 pub mod restart_delay;
 pub mod script;
 pub mod settings;
+pub mod shards;
 mod shared;
 mod source_reports;
 mod sources;

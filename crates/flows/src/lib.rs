@@ -16,6 +16,7 @@ mod lint;
 mod model;
 mod parse;
 mod patch;
+mod places;
 mod plan;
 mod rebase;
 mod references;
@@ -34,6 +35,7 @@ pub use hidden_variables::HiddenVariables;
 pub use lint::{Finding, Lint, lint, type_is_known};
 pub use model::{ElementKind, FlowSet, Malformed, Node};
 pub use patch::{Counts, Patch, element, patched};
+pub use places::Places;
 pub use plan::{DeploymentType, Plan, Stop, plan};
 pub use rebase::{RebaseError, Side, rebase};
 pub use single_flow::{

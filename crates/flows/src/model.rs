@@ -209,6 +209,36 @@ impl FlowSet {
         place && !node.disabled && !self.get(&node.z).is_some_and(still)
     }
 
+    /// The same with these tabs and nodes disabled.
+    #[must_use]
+    pub fn disabling(&self, is_disabled: impl Fn(&str) -> bool) -> Self {
+        let disabled = |node: &Arc<Node>| {
+            if node.disabled || !is_disabled(&node.id) {
+                return Arc::clone(node);
+            }
+            let key = match node.part() {
+                ElementKind::Tab => "disabled",
+                _ => "d",
+            };
+            let mut object = node.object();
+            object.insert(key.to_owned(), true.into());
+            Arc::new(Node {
+                id: node.id.clone(),
+                kind: node.kind.clone(),
+                z: node.z.clone(),
+                group: node.group.clone(),
+                disabled: true,
+                placed: node.placed,
+                wires: node.wires.clone(),
+                text: Value::from(object).to_string().into(),
+            })
+        };
+        Self {
+            nodes: self.nodes.iter().map(disabled).collect(),
+            index: Arc::clone(&self.index),
+        }
+    }
+
     /// The flow set as a compact JSON array: the body of `GET /flows` v1 and the content of `flows.json`.
     pub fn to_json(&self) -> String {
         let mut json = String::with_capacity(self.json_size());

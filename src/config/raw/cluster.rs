@@ -1,7 +1,9 @@
 //! `[cluster]`, as written.
 
-use super::Entry;
+use super::{Entry, List};
 use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::{Spanned, Value};
 
 /// `[cluster]`.
 #[derive(Deserialize)]
@@ -12,4 +14,8 @@ pub(in crate::config) struct Cluster {
     pub(in crate::config) cert: Entry,
     pub(in crate::config) key: Entry,
     pub(in crate::config) ca_file: Entry,
+    pub(in crate::config) name: Entry,
+    #[serde(default)]
+    pub(in crate::config) place: BTreeMap<Spanned<String>, Spanned<Value>>,
+    pub(in crate::config) own_global_context: List,
 }

@@ -64,7 +64,7 @@ fn a_cluster_needs_a_shared_store_an_isolated_engine_and_one_secret_for_all() {
 fn the_process_of_a_member_gets_nothing_of_the_database() {
     let member = cluster("https://10.0.0.5:8444");
     let config = good(&format!("{STORAGE}{ENGINE}{SHARED}{member}"));
-    let handover = config.handover().unwrap();
+    let handover = config.handover(None).unwrap();
     let text = serde_json::to_string(&handover).unwrap();
     for secret in ["postgres", "member.key\\", "[cluster]"] {
         assert!(!text.contains(secret), "{text}");

@@ -50,15 +50,17 @@ function notices(now) {
     return [
         found.length > 0 ? found : h('p', { class: 'notice good' }, t('now.well')),
         now.runtime.leader && h('p', { class: 'muted' }, leads(now.runtime.leader)),
+        Object.entries(now.runtime.shards ?? {}).map(([shard, leader]) => h('p', { class: 'muted' }, leads(leader, shard))),
     ];
 }
 
-// Which gateway of a cluster runs the engine.
-function leads(leader) {
+// Which gateway of a cluster runs the engine, or that of a shard.
+function leads(leader, shard) {
+    const text = shard === undefined ? 'now.leader' : 'now.shard';
     switch (leader) {
-        case 'here': return t('now.leader_here');
-        case 'none': return t('now.leader_none');
-        default: return t('now.leader_at', { address: leader });
+        case 'here': return t(`${text}_here`, { shard });
+        case 'none': return t(`${text}_none`, { shard });
+        default: return t(`${text}_at`, { shard, address: leader });
     }
 }
 

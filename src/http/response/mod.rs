@@ -354,7 +354,8 @@ pub(super) fn policy_status(rule: Rule) -> StatusCode {
         | Rule::MaxBytes
         | Rule::Locked
         | Rule::Flows
-        | Rule::Approve => StatusCode::FORBIDDEN,
+        | Rule::Approve
+        | Rule::Place => StatusCode::FORBIDDEN,
     }
 }
 

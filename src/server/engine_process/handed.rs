@@ -16,6 +16,7 @@ use std::process;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// How gladly the system ends this process when memory runs out, before the gateway (`proc_pid_oom_score_adj(5)`: -1000 to
 /// 1000). Our choice: the middle, so that what flows have started can have a higher one.
@@ -74,7 +75,8 @@ impl Handed {
     pub(in crate::server) fn begin(self, config: &Config) -> io::Result<Begun> {
         let link = Link(Arc::new(Mutex::new(self.gateway.get_ref().try_clone()?)));
         let (kept, answers) = sync_channel(1);
-        follow_gateway(self.gateway, link.clone(), kept)?;
+        let (follow, flows) = unbounded_channel();
+        follow_gateway(self.gateway, link.clone(), (kept, follow))?;
         let replica = match self.state {
             None => None,
             Some(state) => {
@@ -85,13 +87,17 @@ impl Handed {
                 let longest = self.handover.longest_message.unwrap_or_default();
                 let replica = replica((link.clone(), answers), longest);
                 keep_contexts(config, &replica);
-                Some(replica)
+                // The flows of a shard are the main engine's, which keeps them.
+                let shard = config.engine.shard.as_ref();
+                let is_main = shard.is_none_or(|shard| shard.name.is_empty());
+                is_main.then_some(replica)
             }
         };
         Ok(Begun {
             listener: self.listener,
             link,
             replica,
+            flows,
         })
     }
 }
@@ -102,7 +108,8 @@ fn leased(gateway: &mut BufReader<UnixStream>) -> io::Result<EngineState> {
         match next(gateway)? {
             Some(ToEngine::Lease(until)) => engine::lease::extend(until),
             Some(ToEngine::TakeOver(state)) => return Ok(state),
-            Some(ToEngine::Kept(_)) => {}
+            // What it takes over is as new.
+            Some(ToEngine::Kept(_) | ToEngine::Follow(_)) => {}
             None => return Err(ErrorKind::UnexpectedEof.into()),
         }
     }
@@ -125,13 +132,15 @@ pub(in crate::server) struct Begun {
     pub(in crate::server) link: Link,
     /// What keeps its state elsewhere; `None`: nothing does.
     pub(in crate::server) replica: Option<Replica>,
+    /// The flows that it follows.
+    pub(in crate::server) flows: UnboundedReceiver<EngineState>,
 }
 
 /// Waits for the gateway on a thread: this process ends when the gateway has ended, however that came about.
 fn follow_gateway(
     mut gateway: BufReader<UnixStream>,
     link: Link,
-    kept: SyncSender<Result<(), String>>,
+    (kept, follow): (SyncSender<Result<(), String>>, UnboundedSender<EngineState>),
 ) -> io::Result<()> {
     let mut act = move || -> io::Result<()> {
         while let Some(message) = next(&mut gateway)? {
@@ -142,6 +151,8 @@ fn follow_gateway(
                 }
                 // No thread waits for an answer that was not asked for.
                 ToEngine::Kept(result) => drop(kept.try_send(result)),
+                // An error: this process ends.
+                ToEngine::Follow(state) => drop(follow.send(state)),
                 ToEngine::TakeOver(_) => {}
             }
         }

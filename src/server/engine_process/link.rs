@@ -28,6 +28,8 @@ pub(in crate::server) struct Member {
     pub(in crate::server) state: Mutex<Option<EngineState>>,
     /// When the process began, or was heard last; `None`: there was none.
     pub(in crate::server) heard: watch::Sender<Option<Duration>>,
+    /// The flows of the main engine, if it runs another shard; `None`: they have not changed since.
+    pub(in crate::server) follows: watch::Receiver<Option<Arc<EngineState>>>,
     /// What it keeps.
     pub(in crate::server) kept: Arc<AsyncMutex<KeptState>>,
     /// The most bytes of a message.
@@ -51,13 +53,10 @@ impl Member {
 
     /// Keeps a part of the state, for as long as that may still succeed: without the lease the process ends.
     async fn keep(&self, state: EngineState) -> Result<(), String> {
-        if let Some(name) = state
-            .keys()
-            .find(|name| !crate::store::is_engine_state(name))
-        {
+        let mut kept = self.kept.lock().await;
+        if let Some(name) = state.keys().find(|name| !kept.keeps(name)) {
             return Err(format!("{name:?} is no part of the engine's state"));
         }
-        let mut kept = self.kept.lock().await;
         loop {
             match kept.keep(self.fence, &state).await {
                 Ok(true) => return Ok(()),
@@ -88,11 +87,16 @@ pub(super) async fn talk(
         tell(&mut write, &ToEngine::TakeOver(member.state())).await?;
     }
     let longest = member.map_or(1024, |member| member.longest);
+    let mut follows = member.map(|member| member.follows.clone());
     let mut keeping: Keeping<'_> = None;
     loop {
         let message = tokio::select! {
             until = extended(&mut until) => {
                 tell(&mut write, &ToEngine::Lease(until)).await?;
+                continue;
+            }
+            flows = followed(&mut follows) => {
+                tell(&mut write, &ToEngine::Follow(EngineState::clone(&flows))).await?;
                 continue;
             }
             kept = finished(&mut keeping) => {
@@ -150,6 +154,21 @@ async fn extended(until: &mut Option<watch::Receiver<Duration>>) -> Duration {
         && until.changed().await.is_ok()
     {
         return current(until);
+    }
+    std::future::pending().await
+}
+
+/// The flows to follow when they have changed; never, if there are none.
+async fn followed(
+    follows: &mut Option<watch::Receiver<Option<Arc<EngineState>>>>,
+) -> Arc<EngineState> {
+    if let Some(follows) = follows {
+        while follows.changed().await.is_ok() {
+            let flows = follows.borrow_and_update().clone();
+            if let Some(flows) = flows {
+                return flows;
+            }
+        }
     }
     std::future::pending().await
 }

@@ -14,6 +14,8 @@ pub(super) enum ToEngine {
     Lease(Duration),
     /// Its state, before it opens its own; empty: that stays.
     TakeOver(EngineState),
+    /// The flows that the main engine has, and whether they run.
+    Follow(EngineState),
     /// The state that it has asked to keep is kept, or why not.
     Kept(Result<(), String>),
 }

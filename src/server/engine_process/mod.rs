@@ -13,4 +13,4 @@ mod supervisor;
 pub use handed::Handed;
 pub(super) use link::Member;
 pub(super) use prepare::{check, prepare};
-pub(super) use supervisor::{First, Plan, Supervised, start, supervise};
+pub(super) use supervisor::{First, Plan, Supervised, start, supervise, wanted};

@@ -44,6 +44,9 @@ const LAZY_ALLOCATOR: (&str, &str) = ("MIMALLOC_ARENA_EAGER_COMMIT", "0");
 /// The variable with the number of the lease: flows that give it to others let these refuse a process that comes too late.
 const FENCE: &str = "FLOWGATE_FENCE";
 
+/// The variable with the name of the shard that the process runs.
+const SHARD: &str = "FLOWGATE_SHARD";
+
 /// Variables by which a service manager knows the gateway: the process is none of its services.
 const SERVICE_VARIABLES: [&str; 6] = [
     "NOTIFY_SOCKET",
@@ -87,14 +90,26 @@ pub(in crate::server) struct Plan {
     handover: Secret,
     /// Variables that it does not get.
     hidden: Vec<String>,
+    /// The shard that it runs; empty: the main one, or all flows.
+    shard: String,
     /// What it has as that of a member of a cluster.
     pub(in crate::server) member: Option<Member>,
 }
 
 impl Plan {
-    /// That of a gateway; `None`: its engine has no process.
-    pub(in crate::server) fn of(config: &Config) -> Result<Option<Self>, Error> {
-        let (Some(process), Some(handover)) = (&config.engine.process, config.handover()) else {
+    /// That of a gateway, or of a shard of a cluster; `None`: the engine has no process.
+    pub(in crate::server) fn of(
+        config: &Config,
+        shard: Option<&str>,
+    ) -> Result<Option<Self>, Error> {
+        let process = match shard {
+            None => config.engine.process.as_ref(),
+            Some(shard) => {
+                let cluster = config.cluster.as_ref();
+                cluster.and_then(|cluster| cluster.shards.get(shard))
+            }
+        };
+        let (Some(process), Some(handover)) = (process, config.handover(shard)) else {
             return Ok(None);
         };
         let handover = serde_json::to_string(&handover);
@@ -105,6 +120,7 @@ impl Plan {
             process: process.clone(),
             handover: Secret::new(handover + "\n"),
             hidden: hidden.collect(),
+            shard: shard.unwrap_or_default().to_owned(),
             member: None,
         }))
     }
@@ -116,7 +132,7 @@ pub(in crate::server) fn start(
     gateway: &Gateway,
     listener: Option<UnixListener>,
 ) -> Result<Option<Supervised>, Error> {
-    let Some(plan) = Plan::of(&gateway.config)? else {
+    let Some(plan) = Plan::of(&gateway.config, None)? else {
         return Ok(None);
     };
     let restarts = gateway.metrics.engine_restarts();
@@ -189,7 +205,7 @@ pub(in crate::server) async fn supervise(
 }
 
 /// Waits until the gateway wants the process to end.
-async fn wanted(end: &mut watch::Receiver<bool>) {
+pub(in crate::server) async fn wanted(end: &mut watch::Receiver<bool>) {
     if end.wait_for(|end| *end).await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -331,6 +347,7 @@ fn command(plan: &Plan) -> StdCommand {
     }
     if let Some(member) = &plan.member {
         command.env(FENCE, member.fence.to_string());
+        command.env(SHARD, &plan.shard);
     }
     if plan.process.memory_limit.is_some() {
         command.env(LAZY_ALLOCATOR.0, LAZY_ALLOCATOR.1);

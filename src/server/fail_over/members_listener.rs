@@ -1,4 +1,5 @@
-//! The listener for the other members of a cluster: joins their connections to the engine's socket, while the engine runs here.
+//! The listener for the other members of a cluster: joins their connections to the engine's socket, while the engine runs here. A
+//! connection to a shard of flows names it as its protocol (ALPN, RFC 7301).
 //! Both sides show certificates of the members' authority; who has none gets no further than the handshake.
 
 use super::super::certificate;
@@ -14,7 +15,7 @@ use rustls::server::NoServerSessionStorage;
 use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS13;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::copy_bidirectional;
@@ -37,33 +38,55 @@ pub(in crate::server) fn check(config: &Config) -> Result<(), Error> {
     let Some(cluster) = &config.cluster else {
         return Ok(());
     };
-    tls(cluster).map(drop)
+    tls(cluster, &[]).map(drop)
+}
+
+/// The way to the engine of a shard.
+pub(super) struct Door {
+    /// The name of the shard; empty: the main one.
+    shard: String,
+    upstream: Upstream,
+    socket: PathBuf,
+    leads: watch::Receiver<bool>,
+}
+
+impl Door {
+    pub(super) fn new(
+        shard: &str,
+        upstream: &Upstream,
+        socket: &Path,
+        leads: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            shard: shard.to_owned(),
+            upstream: upstream.clone(),
+            socket: socket.to_owned(),
+            leads,
+        }
+    }
 }
 
 /// The TLS of connections to other members and from them.
 pub(in crate::server) struct MemberTls {
     acceptor: Arc<ArcSwap<ServerConfig>>,
-    upstream: Upstream,
+    doors: Arc<[Door]>,
 }
 
 impl MemberTls {
     /// Reads the certificates again, for new connections. If one of them cannot be used, all stay.
     pub(in crate::server) fn read_again(&self, cluster: &Cluster) -> Result<(), Error> {
-        let server = tls(cluster)?;
-        let read = self.upstream.read_certificates_again(cluster);
-        read.map_err(|error| Error::Cluster(error.to_string()))?;
+        let server = tls(cluster, &self.doors)?;
+        for door in &*self.doors {
+            let read = door.upstream.read_certificates_again(cluster);
+            read.map_err(|error| Error::Cluster(error.to_string()))?;
+        }
         self.acceptor.store(Arc::new(server));
         Ok(())
     }
 }
 
-/// Listens from now on for connections to the engine on this socket. Called inside the runtime that serves.
-pub(super) fn start(
-    cluster: &Cluster,
-    socket: &Path,
-    upstream: &Upstream,
-    leads: watch::Receiver<bool>,
-) -> Result<MemberTls, Error> {
+/// Listens from now on for connections to these engines. Called inside the runtime that serves.
+pub(super) fn start(cluster: &Cluster, doors: Vec<Door>) -> Result<MemberTls, Error> {
     let address = cluster.listen;
     let failed = |source| Error::Listen {
         address,
@@ -74,20 +97,13 @@ pub(super) fn start(
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     let listener = TcpListener::from_std(listener).map_err(failed)?;
-    let acceptor = Arc::new(ArcSwap::from_pointee(tls(cluster)?));
-    tokio::spawn(listen(
-        listener,
-        Arc::clone(&acceptor),
-        socket.into(),
-        leads,
-    ));
-    Ok(MemberTls {
-        acceptor,
-        upstream: upstream.clone(),
-    })
+    let acceptor = Arc::new(ArcSwap::from_pointee(tls(cluster, &doors)?));
+    let doors: Arc<[Door]> = doors.into();
+    tokio::spawn(listen(listener, Arc::clone(&acceptor), Arc::clone(&doors)));
+    Ok(MemberTls { acceptor, doors })
 }
 
-fn tls(cluster: &Cluster) -> Result<ServerConfig, Error> {
+fn tls(cluster: &Cluster, doors: &[Door]) -> Result<ServerConfig, Error> {
     let wrong = |error: String| Error::Cluster(error);
     let provider = Arc::new(aws_lc_rs::default_provider());
     let given = &cluster.certificate;
@@ -108,15 +124,13 @@ fn tls(cluster: &Cluster) -> Result<ServerConfig, Error> {
     // A resumed session would bring a certificate that is not checked again.
     server.session_storage = Arc::new(NoServerSessionStorage {});
     server.send_tls13_tickets = 0;
+    // A client that names none is for the main engine.
+    let shards = doors.iter().map(|door| door.shard.clone().into_bytes());
+    server.alpn_protocols = shards.filter(|shard| !shard.is_empty()).collect();
     Ok(server)
 }
 
-async fn listen(
-    listener: TcpListener,
-    acceptor: Arc<ArcSwap<ServerConfig>>,
-    socket: Arc<Path>,
-    leads: watch::Receiver<bool>,
-) {
+async fn listen(listener: TcpListener, acceptor: Arc<ArcSwap<ServerConfig>>, doors: Arc<[Door]>) {
     let handshakes = ConnLimit::new(HANDSHAKES, HANDSHAKES_PER_ADDRESS);
     loop {
         let Ok((tcp, address)) = listener.accept().await else {
@@ -128,12 +142,12 @@ async fn listen(
             continue;
         };
         let acceptor = TlsAcceptor::from(acceptor.load_full());
-        let (socket, leads) = (Arc::clone(&socket), leads.clone());
+        let doors = Arc::clone(&doors);
         tokio::spawn(async move {
             let accepted = timeout(HANDSHAKE, acceptor.accept(tcp)).await;
             drop(permit);
             let joined = match accepted {
-                Ok(Ok(tls)) => join(tls, &socket, leads).await,
+                Ok(Ok(tls)) => join(tls, &doors).await,
                 Ok(Err(error)) => Err(error),
                 Err(late) => Err(late.into()),
             };
@@ -144,17 +158,22 @@ async fn listen(
     }
 }
 
-/// Joins the connection of a member to the engine's socket until one of them ends, or the engine does not run here any more.
+/// Joins the connection of a member to the socket of the engine that it is for until one of them ends, or that engine does not run here
+/// any more.
 async fn join(
     mut member: tokio_rustls::server::TlsStream<TcpStream>,
-    socket: &Path,
-    mut leads: watch::Receiver<bool>,
+    doors: &[Door],
 ) -> io::Result<()> {
+    let shard = member.get_ref().1.alpn_protocol().unwrap_or_default();
+    let Some(door) = doors.iter().find(|door| door.shard.as_bytes() == shard) else {
+        return Ok(());
+    };
+    let mut leads = door.leads.clone();
     if !*leads.borrow_and_update() {
         return Ok(());
     }
     member.get_ref().0.set_nodelay(true)?;
-    let mut engine = UnixStream::connect(socket).await?;
+    let mut engine = UnixStream::connect(&door.socket).await?;
     tokio::select! {
         joined = copy_bidirectional(&mut member, &mut engine) => joined.map(drop),
         _ = leads.changed() => Ok(()),

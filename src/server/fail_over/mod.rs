@@ -1,22 +1,27 @@
 //! Fail-over of the engine among the gateways of a cluster: the one that holds the lease in the database runs the engine's process, the
-//! others connect to it through [`mod@members_listener`]. See docs/cluster.md.
+//! others connect to it through [`mod@members_listener`]. If flows have places, each shard of them has a lease, a process and a holder
+//! of its own, and [`mod@placed_flows`] tells which flows it has. See docs/cluster.md.
 //!
 //! Two engines never run at a time. The holder's process ends [`HELD`] after the last renewal that was asked for and has succeeded,
 //! whether or not the gateway reaches it ([`engine::lease`]). Another member takes the lease when it has seen no renewal for
 //! [`TAKEN_AFTER`], and what it saw was asked for earlier. Both measure with a clock of their own machine, which counts
 //! while the machine sleeps.
 
+mod lead;
 mod members_listener;
+mod placed_flows;
 
 use super::Error;
-use super::engine_process::{First, Member, Plan, Supervised, supervise};
-use crate::config::Cluster;
-use crate::gateway::Gateway;
+use super::engine_process::{Plan, Supervised};
+use crate::config::{Cluster, EngineProcess};
+use crate::gateway::{Gateway, Shards};
 use crate::metrics::Metrics;
-use crate::store::{KeptState, Lease, Seen};
+use crate::store::{EngineState, Error as StoreError, KeptState, Lease, Seen};
 use crate::upstream::{Leader, Upstream};
 use engine::lease;
-use std::sync::{Arc, Mutex};
+use lead::{Ended, Taken};
+use members_listener::Door;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::sleep;
@@ -28,19 +33,20 @@ const HELD: Duration = Duration::from_millis(2500);
 /// How long a member must have seen no renewal before it takes the lease. Our choice: a second longer, for what a process that was
 /// stopped still does before it looks at the clock, and for clocks of which one runs faster.
 const TAKEN_AFTER: Duration = Duration::from_millis(3500);
-/// The time between two renewals. Our choice.
-const RENEWAL: Duration = Duration::from_millis(500);
 /// The time between two looks at the lease of another one. Our choice: a take-over waits at most for one.
 const LOOK: Duration = Duration::from_millis(250);
-/// The process is ended this long before its lease. Our choice: it need not end itself then.
-const MARGIN: Duration = Duration::from_millis(300);
-/// How long the process may be silent, which answers each renewal. Our choice: it is stopped, or ends again and again.
-const SILENT: Duration = Duration::from_secs(2);
 /// How long a member whose process was silent leaves the lease to others. Our choice.
 const PAUSE: Duration = Duration::from_secs(10);
+/// How long a member must have held or seen another one's shard before it wants its own one back. Our choice: one that
+/// ends again and again does not have it each time.
+const SETTLED: Duration = Duration::from_secs(10);
 
-/// A member of the cluster.
+/// A member of the cluster, as one that may run a shard.
 struct FailOver {
+    /// The name of the shard; empty: the main one.
+    shard: String,
+    /// Which member is to run it.
+    preferred: Preferred,
     lease: Lease,
     kept: Arc<AsyncMutex<KeptState>>,
     plan: Plan,
@@ -51,40 +57,109 @@ struct FailOver {
     longest: usize,
     leads: watch::Sender<bool>,
     metrics: Arc<Metrics>,
+    /// The flows of the main engine.
+    follows: watch::Receiver<Option<Arc<EngineState>>>,
     /// The member leaves the lease to others until then.
     pause: Duration,
+    /// The leases of other shards that are held by other places, as they were seen, and since when they are like this.
+    others: Vec<((String, Seen), Duration)>,
 }
 
-/// Follows the lease, and runs the process when it is this gateway's; `None`: there is no cluster.
-pub(super) fn start(gateway: &Arc<Gateway>) -> Result<Option<(Supervised, MemberTls)>, Error> {
+/// Which member is to run a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Preferred {
+    /// Whichever comes first.
+    Any,
+    /// This one.
+    Here,
+    /// Another one.
+    Elsewhere,
+}
+
+/// Follows the leases, and runs the processes of those that are this gateway's; `None`: there is no cluster.
+pub(super) fn start(gateway: &Arc<Gateway>) -> Result<Option<(Vec<Supervised>, MemberTls)>, Error> {
     let config = &gateway.config;
-    let upstream = gateway.backends.first().runtime.upstream();
-    let (Some(cluster), Some(upstream), Some(process), Some(plan), Some((lease, kept))) = (
+    let backend = gateway.backends.first();
+    let (Some(cluster), Some(upstream), Some(process)) = (
         &config.cluster,
-        upstream,
+        backend.runtime.upstream(),
         &config.engine.process,
-        Plan::of(config)?,
-        gateway.store.lease(),
     ) else {
         return Ok(None);
     };
-    let (leads, leading) = watch::channel(false);
     let _inside = gateway.control.enter();
-    let members = members_listener::start(cluster, &process.socket, upstream, leading)?;
-    let member = FailOver {
-        lease,
-        kept: Arc::new(AsyncMutex::new(kept)),
-        plan,
-        upstream: upstream.clone(),
-        address: address(cluster),
-        longest: config.longest_message().unwrap_or_default(),
-        leads,
-        metrics: Arc::clone(&gateway.metrics),
-        pause: Duration::ZERO,
+    let (follows, followed) = watch::channel(None);
+    let mut doors = Vec::new();
+    let mut members = Vec::new();
+    let mut add = |shard: &str, upstream: &Upstream, process: &EngineProcess| {
+        let (leads, leading) = watch::channel(false);
+        doors.push(Door::new(shard, upstream, &process.socket, leading));
+        let member = FailOver::new(gateway, (cluster, shard), upstream, leads, followed.clone());
+        member.map(|member| members.extend(member))
     };
-    let (end, ended) = watch::channel(false);
-    let task = gateway.control.spawn(member.run(ended));
-    Ok(Some((Supervised::new(end, task), members)))
+    add("", upstream, process)?;
+    let shards = backend.shards.iter().flat_map(Shards::all);
+    for (shard, upstream) in shards {
+        if let Some(process) = cluster.shards.get(shard) {
+            add(shard, upstream, process)?;
+        }
+    }
+    let members_tls = members_listener::start(cluster, doors)?;
+    if let (Some(_), Some(kept)) = (&backend.shards, gateway.store.kept_state("")) {
+        let follow = placed_flows::follow(Arc::downgrade(gateway), kept, follows);
+        gateway.control.spawn(follow);
+    }
+    let supervised = members.into_iter().map(|member| {
+        let (end, ended) = watch::channel(false);
+        Supervised::new(end, gateway.control.spawn(member.run(ended)))
+    });
+    Ok(Some((supervised.collect(), members_tls)))
+}
+
+impl FailOver {
+    fn new(
+        gateway: &Gateway,
+        (cluster, shard): (&Cluster, &str),
+        upstream: &Upstream,
+        leads: watch::Sender<bool>,
+        follows: watch::Receiver<Option<Arc<EngineState>>>,
+    ) -> Result<Option<Self>, Error> {
+        let config = &gateway.config;
+        let of_shard = Some(shard).filter(|shard| !shard.is_empty());
+        let (Some(plan), Some((lease, kept))) = (
+            Plan::of(config, of_shard)?,
+            gateway.store.lease(shard, places(cluster)),
+        ) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            shard: shard.to_owned(),
+            preferred: match of_shard {
+                None => Preferred::Any,
+                own if own == cluster.name.as_deref() => Preferred::Here,
+                Some(_) => Preferred::Elsewhere,
+            },
+            lease,
+            kept: Arc::new(AsyncMutex::new(kept)),
+            plan,
+            upstream: upstream.clone(),
+            address: address(cluster),
+            longest: config.longest_message().unwrap_or_default(),
+            leads,
+            metrics: Arc::clone(&gateway.metrics),
+            follows,
+            pause: Duration::ZERO,
+            others: Vec::new(),
+        }))
+    }
+}
+
+/// The places of flows as text, the same at all members that have the same; empty: no flow has one.
+fn places(cluster: &Cluster) -> String {
+    if cluster.places.tabs.is_empty() {
+        return String::new();
+    }
+    serde_json::to_string(&cluster.places).unwrap_or_default()
 }
 
 fn address(cluster: &Cluster) -> String {
@@ -96,35 +171,37 @@ fn address(cluster: &Cluster) -> String {
     }
 }
 
-/// A lease that was taken.
-struct Taken {
-    fence: i64,
-    /// When it was asked for.
-    at: Duration,
-}
-
 impl FailOver {
     /// Follows and leads in turn, until the gateway ends.
     async fn run(mut self, mut end: watch::Receiver<bool>) {
         while let Some(taken) = self.follow(&mut end).await {
             let fence = taken.fence;
-            tracing::info!(fence, "this gateway runs the engine");
+            let shard = self.shard.clone();
+            tracing::info!(fence, shard, "this gateway runs the engine");
             self.upstream.follow(Leader::Here);
             self.leads.send_replace(true);
-            self.metrics.leads(true);
+            self.metrics.leads(&shard, true);
             let ended = self.lead(taken, &mut end).await;
             self.leads.send_replace(false);
-            self.metrics.leads(false);
+            self.metrics.leads(&shard, false);
             self.upstream.follow(Leader::Nobody);
             match ended {
                 Ended::Wanted => {}
+                Ended::GivenBack => {
+                    tracing::info!(
+                        fence,
+                        shard,
+                        "the member that is to run the engine has come back"
+                    );
+                }
                 Ended::Lost(reason) => {
-                    tracing::error!(fence, %reason, "this gateway ran the engine and has ended it");
+                    tracing::error!(fence, shard, %reason, "this gateway ran the engine and has ended it");
                     continue;
                 }
                 Ended::Silent => {
                     tracing::error!(
                         fence,
+                        shard,
                         "the engine's process does not answer: another gateway may run it"
                     );
                     self.pause = lease::now() + PAUSE;
@@ -139,6 +216,7 @@ impl FailOver {
     /// Sends requests to the member that holds the lease, until this one has taken it; `None`: the gateway ends.
     async fn follow(&mut self, end: &mut watch::Receiver<bool>) -> Option<Taken> {
         let mut last: Option<(Seen, Duration)> = None;
+        let mut held_elsewhere = None;
         let mut is_unseen = false;
         while !*end.borrow() {
             match self.lease.see().await {
@@ -152,6 +230,7 @@ impl FailOver {
                     if let Some(taken) = self.take(&seen, since).await {
                         return Some(taken);
                     }
+                    self.ask_for(&seen, &mut held_elsewhere).await;
                     last = Some((seen, since));
                 }
                 Err(error) if !is_unseen => {
@@ -171,16 +250,65 @@ impl FailOver {
     /// Takes the lease if that is due: it was seen like this since then.
     async fn take(&mut self, seen: &Seen, since: Duration) -> Option<Taken> {
         let at = lease::now();
-        let is_over = seen.holder.is_none() || at.saturating_sub(since) >= TAKEN_AFTER;
+        let is_free = seen.holder.is_none() && self.preferred != Preferred::Elsewhere;
+        let is_over = is_free || at.saturating_sub(since) >= TAKEN_AFTER;
         if !is_over || at < self.pause {
             return None;
         }
-        match self.lease.take(seen, &self.address).await {
+        let taken = match self.lease.take(seen, &self.address).await {
+            Ok(None) => self.look_at_others(at).await.map(|()| None),
+            taken => taken,
+        };
+        match taken {
             Ok(fence) => fence.map(|fence| Taken { fence, at }),
             Err(error) => {
                 tracing::warn!(%error, "the engine's lease could not be taken");
                 None
             }
+        }
+    }
+
+    /// The lease could not be taken: another member was faster, or the other shards are held by other places. One that is held by
+    /// none any more, and perhaps wanted by none, keeps this one from its lease no longer than from its own.
+    async fn look_at_others(&mut self, now: Duration) -> Result<(), StoreError> {
+        let others = self.lease.others().await?;
+        let is_new = self.others.is_empty() && !others.is_empty();
+        let known = std::mem::take(&mut self.others);
+        for (shard, seen) in others {
+            let since = known
+                .iter()
+                .find(|(before, _)| *before == (shard.clone(), seen.clone()));
+            let since = since.map_or(now, |(_, since)| *since);
+            if now.saturating_sub(since) >= TAKEN_AFTER {
+                self.lease.clear(&shard, &seen).await?;
+            }
+            self.others.push(((shard, seen), since));
+        }
+        if is_new {
+            tracing::warn!(
+                shard = self.shard,
+                "the engine waits: other members run flows by other places, and cluster.place must be the same at all"
+            );
+        }
+        Ok(())
+    }
+
+    /// Asks another member for the shard that this one is to run, once it has held that for a while.
+    async fn ask_for(&mut self, seen: &Seen, since: &mut Option<(i64, Duration)>) {
+        if self.preferred != Preferred::Here || seen.holder.is_none() {
+            return;
+        }
+        let now = lease::now();
+        match *since {
+            Some((fence, began)) if fence == seen.fence => {
+                if now.saturating_sub(began) >= SETTLED
+                    && now >= self.pause
+                    && let Err(error) = self.lease.want(seen).await
+                {
+                    tracing::warn!(%error, "another gateway could not be asked for the engine");
+                }
+            }
+            _ => *since = Some((seen.fence, now)),
         }
     }
 
@@ -193,78 +321,8 @@ impl FailOver {
             && let Some(holder) = &seen.holder
         {
             let fence = seen.fence;
-            tracing::info!(%holder, fence, "another gateway runs the engine");
-        }
-    }
-
-    /// Runs the process while the lease can be renewed.
-    async fn lead(&mut self, taken: Taken, end: &mut watch::Receiver<bool>) -> Ended {
-        let (until, lasts) = watch::channel(taken.at + HELD);
-        let (heard, last_heard) = watch::channel(None);
-        let (kept, plan, longest) = (&self.kept, &mut self.plan, self.longest);
-        let restarts = self.metrics.engine_restarts();
-        let run = async {
-            let state = kept.lock().await.all().await;
-            let state = match state {
-                Ok(state) => state,
-                Err(error) => return Ended::Lost(format!("its state cannot be read: {error}")),
-            };
-            plan.member = Some(Member {
-                fence: taken.fence,
-                until: lasts,
-                state: Mutex::new(Some(state)),
-                heard,
-                kept: Arc::clone(kept),
-                longest,
-            });
-            supervise(plan, end, First::default(), &restarts).await;
-            Ended::Wanted
-        };
-        tokio::select! {
-            ended = run => ended,
-            ended = renew(&mut self.lease, taken.fence, &until, &last_heard) => ended,
-        }
-    }
-}
-
-/// Why a member leads no longer.
-enum Ended {
-    /// The gateway ends.
-    Wanted,
-    /// It may hold the lease no longer, or could not begin.
-    Lost(String),
-    /// Its process does not answer.
-    Silent,
-}
-
-/// Renews the lease until that is of no use any more.
-async fn renew(
-    lease: &mut Lease,
-    fence: i64,
-    until: &watch::Sender<Duration>,
-    heard: &watch::Receiver<Option<Duration>>,
-) -> Ended {
-    loop {
-        sleep(RENEWAL).await;
-        let heard = *heard.borrow();
-        if heard.is_some_and(|heard| lease::now().saturating_sub(heard) >= SILENT) {
-            return Ended::Silent;
-        }
-        let at = lease::now();
-        let left = until.borrow().saturating_sub(MARGIN).saturating_sub(at);
-        let failure = tokio::select! {
-            renewed = lease.renew(fence) => match renewed {
-                Ok(true) => {
-                    until.send_replace(at + HELD);
-                    continue;
-                }
-                Ok(false) => return Ended::Lost("another gateway has taken the lease".to_owned()),
-                Err(error) => error.to_string(),
-            },
-            () = sleep(left) => "the shared database does not answer".to_owned(),
-        };
-        if lease::now() + MARGIN >= *until.borrow() {
-            return Ended::Lost(format!("its lease could not be renewed: {failure}"));
+            let shard = &self.shard;
+            tracing::info!(%holder, fence, shard, "another gateway runs the engine");
         }
     }
 }

@@ -75,6 +75,25 @@ const MIGRATIONS: &[&str] = &[
     INSERT INTO engine_lease VALUES (0, NULL, 0);
     CREATE TABLE engine_state (name TEXT PRIMARY KEY, content BYTEA NOT NULL);
 ",
+    "
+    ALTER TABLE engine_lease
+        ADD COLUMN shard TEXT NOT NULL DEFAULT '' UNIQUE, ADD COLUMN places TEXT NOT NULL DEFAULT '',
+        ADD COLUMN wanted BOOLEAN NOT NULL DEFAULT false,
+        DROP CONSTRAINT engine_lease_pkey, ADD PRIMARY KEY (shard, fence);
+    -- One after the other, and in one round trip: at the same time, two would not see that the other one takes another shard by other places.
+    CREATE FUNCTION take_engine_lease(taken TEXT, seen_fence BIGINT, seen_renewal BIGINT, by TEXT, by_places TEXT)
+    RETURNS BIGINT LANGUAGE plpgsql AS $$
+    DECLARE given BIGINT;
+    BEGIN
+        PERFORM pg_advisory_xact_lock(hashtextextended('flowgate takes a lease', 0));
+        UPDATE engine_lease SET holder = by, fence = fence + 1, renewal = 0, wanted = false, places = by_places
+            WHERE shard = taken AND fence = seen_fence AND renewal = seen_renewal AND NOT EXISTS (
+                SELECT 1 FROM engine_lease other
+                WHERE other.shard <> taken AND other.holder IS NOT NULL AND other.places <> by_places
+            ) RETURNING fence INTO given;
+        RETURN given;
+    END $$;
+",
 ];
 
 /// The number of a lock that is held while tables are made: the first letters of the program's name.

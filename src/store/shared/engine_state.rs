@@ -1,8 +1,11 @@
 //! The state of the engine that the gateways of a cluster keep: its flows and what belongs to them, by name.
+//!
+//! The main engine keeps all of it. That of another shard keeps the contexts of its flows, and its own global context, whose names
+//! begin with that of the shard and a colon.
 
 use super::ANSWER;
 use crate::store::database::{Connector, failure};
-use crate::store::{EngineState, Error};
+use crate::store::{EngineState, Error, is_context, is_engine_state, is_global_context};
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::Client;
@@ -15,47 +18,102 @@ const TRANSFER: Duration = Duration::from_secs(8);
 pub struct KeptState {
     connector: Connector,
     client: Option<Client>,
+    /// The shard; empty: the main one.
+    shard: String,
 }
 
 impl KeptState {
-    pub(super) fn new(connector: Connector) -> Self {
+    pub(super) fn new(connector: Connector, shard: String) -> Self {
         Self {
             connector,
             client: None,
+            shard,
         }
+    }
+
+    /// Whether a part of the state is one that this shard keeps.
+    pub fn keeps(&self, name: &str) -> bool {
+        if self.shard.is_empty() {
+            is_engine_state(name)
+        } else {
+            is_context(name)
+        }
+    }
+
+    /// What changes when the flows do, or whether they run.
+    pub async fn mark(&mut self) -> Result<String, Error> {
+        let client = self.connected().await?;
+        let sql = "SELECT coalesce(string_agg(encode(content, 'escape'), ' ' ORDER BY name), '')
+                   FROM engine_state WHERE name IN ('rev', 'running')";
+        let asked = timeout(ANSWER, client.query_one(sql, &[]));
+        let row = asked.await.map_err(|_| late())?;
+        let row = row.map_err(|error| failure(&error))?;
+        self.client = Some(client);
+        Ok(row.get(0))
     }
 
     /// All of it; nothing: no engine of the cluster has run yet.
     pub async fn all(&mut self) -> Result<EngineState, Error> {
+        self.query("SELECT name, content FROM engine_state").await
+    }
+
+    /// The flows, and whether they run.
+    pub async fn flows(&mut self) -> Result<EngineState, Error> {
+        let sql = "SELECT name, content FROM engine_state
+                   WHERE name IN ('flows.json', 'flows_cred.json', 'rev', 'running')";
+        self.query(sql).await
+    }
+
+    async fn query(&mut self, sql: &str) -> Result<EngineState, Error> {
         let client = self.connected().await?;
-        let asked = client.query("SELECT name, content FROM engine_state", &[]);
+        let asked = client.query(sql, &[]);
         let rows = timeout(TRANSFER, asked).await.map_err(|_| late())?;
         let rows = rows.map_err(|error| failure(&error))?;
         self.client = Some(client);
         let entry = |row: &tokio_postgres::Row| {
-            let (name, content) = (row.get::<_, String>(0), row.get(1));
-            let content = String::from_utf8(content).map_err(|_| Error::Invalid {
-                what: name.clone(),
+            let name = self.name_here(row.get(0))?;
+            let content = String::from_utf8(row.get(1)).map_err(|_| Error::Invalid {
+                what: name.to_owned(),
                 reason: "it is no text".to_owned(),
-            })?;
-            Ok((name, content))
+            });
+            Some(content.map(|content| (name.to_owned(), content)))
         };
-        rows.iter().map(entry).collect()
+        rows.iter().filter_map(entry).collect()
+    }
+
+    /// A name in the database as the engine of the shard has it; `None`: it is that of another one.
+    fn name_here<'n>(&self, name: &'n str) -> Option<&'n str> {
+        match name.split_once(':') {
+            Some((shard, name)) if !shard.contains('/') => (shard == self.shard).then_some(name),
+            _ => (self.shard.is_empty() || !is_global_context(name)).then_some(name),
+        }
+    }
+
+    fn name_in_database(&self, name: &str) -> String {
+        if self.shard.is_empty() || !is_global_context(name) {
+            name.to_owned()
+        } else {
+            format!("{}:{name}", self.shard)
+        }
     }
 
     /// Keeps a part of it for the holder of the lease; false: that is another one now.
     pub async fn keep(&mut self, fence: i64, state: &EngineState) -> Result<bool, Error> {
         // The lock does not wait for renewals, and a change of the holder waits for it: the fencing number is the row's key.
         let sql = "WITH held AS (
-                       SELECT 1 FROM engine_lease WHERE fence = $1 AND holder IS NOT NULL FOR KEY SHARE
+                       SELECT 1 FROM engine_lease WHERE shard = $4 AND fence = $1 AND holder IS NOT NULL FOR KEY SHARE
                    )
                    INSERT INTO engine_state (name, content)
                    SELECT part.name, part.content FROM unnest($2::text[], $3::bytea[]) AS part (name, content), held
                    ON CONFLICT (name) DO UPDATE SET content = excluded.content";
-        let names: Vec<&str> = state.keys().map(String::as_str).collect();
+        let names: Vec<String> = state
+            .keys()
+            .map(|name| self.name_in_database(name))
+            .collect();
         let contents: Vec<&[u8]> = state.values().map(String::as_bytes).collect();
         let client = self.connected().await?;
-        let values: [&(dyn ToSql + Sync); 3] = [&fence, &names, &contents];
+        let shard = self.shard.clone();
+        let values: [&(dyn ToSql + Sync); 4] = [&fence, &names, &contents, &shard];
         let asked = client.execute(sql, &values);
         let kept = timeout(TRANSFER, asked).await.map_err(|_| late())?;
         let kept = kept.map_err(|error| failure(&error))?;

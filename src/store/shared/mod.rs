@@ -10,7 +10,7 @@ mod turn;
 
 pub use engine_state::KeptState;
 pub use follower::{Follower, SharedChange};
-pub use lease::{Lease, Seen};
+pub use lease::{Lease, Renewed, Seen};
 pub use turn::Turn;
 
 use super::database::{Connector, Database};
@@ -60,11 +60,18 @@ impl Store {
             .map(|shared| Follower::new(shared.connector.clone(), shared.gateway, shared.since))
     }
 
-    /// The lease of the engine, and its state that the gateways keep; `None`: no other gateway runs it.
-    pub fn lease(&self) -> Option<(Lease, KeptState)> {
-        let shared = self.shared.as_ref()?;
-        let lease = Lease::new(shared.connector.clone());
-        Some((lease, KeptState::new(shared.connector.clone())))
+    /// The lease of the engine that runs a shard, and its state that the gateways keep; `None`: no other gateway runs it. `shard`:
+    /// empty, if it is the main one; `places`: those of all flows, as text.
+    pub fn lease(&self, shard: &str, places: String) -> Option<(Lease, KeptState)> {
+        let store = self.shared.as_ref()?;
+        let lease = Lease::new(store.connector.clone(), shard.to_owned(), places);
+        Some((lease, self.kept_state(shard)?))
+    }
+
+    /// The state of the engine that the gateways keep, as the engine of a shard has it; `None`: no other gateway runs it.
+    pub fn kept_state(&self, shard: &str) -> Option<KeptState> {
+        let store = self.shared.as_ref()?;
+        Some(KeptState::new(store.connector.clone(), shard.to_owned()))
     }
 
     /// Waits until no other gateway deploys to a runtime, and keeps others from it until what it returns is dropped;

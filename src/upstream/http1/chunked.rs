@@ -168,6 +168,14 @@ fn trailers(rest: &[u8]) -> Result<Option<(HeaderMap, usize)>, InvalidResponse> 
         let short = rest.len() <= TRAILERS;
         return short.then_some(None).ok_or(InvalidResponse::Trailers);
     };
+    // To a reader that looks for the empty line alone, a bare line feed ends no line: there the trailers would go on.
+    let mut lines = rest.get(..length).unwrap_or_default();
+    while let Some(end) = lines.iter().position(|byte| *byte == b'\n') {
+        if !lines[..end].ends_with(b"\r") {
+            return Err(InvalidResponse::Trailers);
+        }
+        lines = &lines[end + 1..];
+    }
     let field = |field: &httparse::Header<'_>| {
         let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
         Some((name, HeaderValue::from_bytes(field.value).ok()?))
@@ -202,6 +210,19 @@ mod tests {
         let trailers = trailers.into_trailers().unwrap();
         assert_eq!(trailers.get_all("x-a").iter().count(), 2);
         assert!(chunks.is_ended());
+    }
+
+    #[test]
+    fn lines_of_trailers_end_with_both_characters() {
+        for trailers in ["X: 1\n\r\n", "X: 1\r\nY: 2\n\r\n", "X: 1\r\n\n", "X: 1\n\n"] {
+            let mut received = BytesMut::from(&*format!("0\r\n{trailers}"));
+            let refused = Chunked::default().next(&mut received);
+            assert_eq!(
+                refused.unwrap_err(),
+                InvalidResponse::Trailers,
+                "{trailers:?}"
+            );
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //!
 //! With one thread, nothing is split, and no thread waits for another.
 
-mod partition;
+pub(crate) mod partition;
 pub(crate) mod placement;
 mod plan;
 pub(crate) mod rendezvous;

@@ -6,7 +6,7 @@
 
 use super::partition::{Group, partition};
 use flows::FlowSet;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smol_str::SmolStr;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -20,6 +20,14 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
+    /// That of flows that are not on the first thread.
+    pub(crate) fn new(flows: &Arc<FlowSet>, threads: FxHashMap<SmolStr, usize>) -> Self {
+        Self {
+            flows: Arc::clone(flows),
+            threads,
+        }
+    }
+
     /// The placement of a flow set that follows. `hosts_functions`: whether function nodes may run in the node host.
     pub(super) fn next(
         &self,
@@ -27,7 +35,7 @@ impl Placement {
         (threads, hosts_functions): (usize, bool),
         is_full: bool,
     ) -> Self {
-        let groups = partition(flows, hosts_functions);
+        let groups = partition(flows, hosts_functions, &FxHashSet::default());
         let mut weights = vec![0; threads];
         let mut placed = FxHashMap::default();
         let mut place = |group: &Group, thread: usize, weights: &mut [usize]| {
@@ -51,10 +59,7 @@ impl Placement {
             let least = (0..threads).min_by_key(|thread| (weights[*thread], Reverse(*thread)));
             place(group, least.unwrap_or(0), &mut weights);
         }
-        Self {
-            flows: Arc::clone(flows),
-            threads: placed,
-        }
+        Self::new(flows, placed)
     }
 
     /// The thread that has most of a group, by weight; `None`: none of its flows was there before.
@@ -91,7 +96,7 @@ impl Placement {
     }
 
     /// The flow set.
-    pub(super) fn flows(&self) -> &FlowSet {
+    pub(crate) fn flows(&self) -> &FlowSet {
         &self.flows
     }
 

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Flows and global config nodes that have to be on one thread.
-pub(super) struct Group {
+pub(crate) struct Group {
     /// The tabs and global config nodes, each with the weight of its nodes.
     pub members: Vec<(SmolStr, usize)>,
     /// The weight of all.
@@ -53,8 +53,13 @@ struct Scan<'f> {
     resources: FxHashMap<Resource, Unit>,
 }
 
-/// The groups, in the order of the flow set. `hosts_functions`: whether function nodes may run in the node host.
-pub(super) fn partition(flows: &FlowSet, hosts_functions: bool) -> Vec<Group> {
+/// The groups, in the order of the flow set. `hosts_functions`: whether function nodes may run in the node host, `apart`: the
+/// tabs that need not be on the first thread for what they share with it.
+pub(crate) fn partition(
+    flows: &FlowSet,
+    hosts_functions: bool,
+    apart: &FxHashSet<&str>,
+) -> Vec<Group> {
     let ids = flows.nodes().iter().filter(|node| is_unit(node));
     let units: FxHashMap<&str, Unit> = ids.map(|node| node.id.as_str()).zip(1..).collect();
     let mut scan = Scan {
@@ -69,7 +74,8 @@ pub(super) fn partition(flows: &FlowSet, hosts_functions: bool) -> Vec<Group> {
     for node in flows.nodes() {
         scan.element(node);
     }
-    let joined = scan.join();
+    let apart = apart.iter().filter_map(|id| scan.units.get(id));
+    let joined = scan.join(&apart.copied().collect());
     scan.groups(joined)
 }
 
@@ -127,13 +133,14 @@ impl<'f> Scan<'f> {
     }
 
     /// Joins the units: with what they name themselves, and with what the subflows name of which they have instances.
-    fn join(&self) -> JoinedFlows {
+    fn join(&self, apart: &FxHashSet<Unit>) -> JoinedFlows {
         let mut joined = JoinedFlows::new(self.count);
         for unit in 0..self.count {
             let mut seen = FxHashSet::default();
             let mut left = vec![Owner::Unit(unit)];
             while let Some(owner) = left.pop() {
-                for other in self.joined.get(&owner).into_iter().flatten() {
+                let named = self.joined.get(&owner).into_iter().flatten();
+                for other in named.filter(|other| **other != FIRST || !apart.contains(&unit)) {
                     joined.join(unit, *other);
                 }
                 let used = self.uses.get(&owner).into_iter().flatten();

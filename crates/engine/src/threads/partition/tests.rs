@@ -13,7 +13,7 @@ fn groups_of(elements: &Json, hosts_functions: bool) -> String {
         .chain(elements.as_array().unwrap().iter().cloned())
         .collect();
     let flows = FlowSet::parse(Json::from(all).to_string().as_bytes()).unwrap();
-    let groups = partition(&flows, hosts_functions);
+    let groups = partition(&flows, hosts_functions, &FxHashSet::default());
     let shown = groups.iter().filter_map(|group| {
         let tabs = group.members.iter().map(|(id, _)| id.as_str());
         let tabs: String = tabs.filter(|id| matches!(*id, "a" | "b" | "c")).collect();
@@ -149,7 +149,11 @@ fn nodes_that_may_use_the_global_context_are_on_the_first_thread() {
         );
     }
     let escaped = r#"[{"id":"n","z":"a","type":"function","x":1,"y":1,"func":"\u0067lobal.get(1)"},{"id":"a","type":"tab"}]"#;
-    let groups = partition(&FlowSet::parse(escaped.as_bytes()).unwrap(), false);
+    let groups = partition(
+        &FlowSet::parse(escaped.as_bytes()).unwrap(),
+        false,
+        &FxHashSet::default(),
+    );
     assert!(groups[0].is_on_first);
 }
 
@@ -239,7 +243,7 @@ fn functions_weigh_more_than_other_nodes_also_inside_subflows() {
         node("n", "b", "debug", &json!({})),
     ]);
     let flows = FlowSet::parse(elements.to_string().as_bytes()).unwrap();
-    let weights: Vec<usize> = partition(&flows, false)
+    let weights: Vec<usize> = partition(&flows, false, &FxHashSet::default())
         .iter()
         .map(|group| group.weight)
         .collect();
