@@ -1,9 +1,11 @@
 //! Flows of a cluster that have a place run in an engine of their own at that member, and at another one when it fails: requests, events
 //! and deployments reach them as if there were one engine.
 
-use crate::fail_over::{Certificates, Member, node, until_says};
+use crate::fail_over::{
+    Certificates, Member, assert_one_at_a_time, engine_of, node, until_says, writing, written,
+};
 use crate::harness::{Process, flow_set, page, public, restart_marker, script, until};
-use crate::isolation::children;
+use crate::isolation::{children, signal};
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
 use testing::postgres::Postgres;
@@ -161,6 +163,44 @@ async fn a_shard_runs_at_another_member_while_its_own_is_away_and_keeps_what_it_
     until_answers(one, "/there").await;
     assert!(counted(text(one, "/there").await) > after);
     assert_eq!(children(one.process().id()).len(), 1);
+}
+
+#[tokio::test]
+async fn two_engines_never_run_a_shard_while_its_member_is_stopped_goes_on_and_has_it_back() {
+    let (postgres, certificates) = (Postgres::start(), Certificates::make());
+    let start = |name: &str| {
+        let lines = format!("name = \"{name}\"\nplace = {{ writes = \"east\" }}");
+        member(&postgres, &certificates, &lines)
+    };
+    let one = start("west");
+    until("the first member leads", async || one.leads().await).await;
+    let east = start("east");
+    until("it has its shard", async || leads_shard(&east).await).await;
+    let file = one.directory.path().join("written");
+    let token = one.sign_in("admin").await;
+    one.deploy(&token, &writing(&file)).await;
+    until("it writes", async || !written(&file).is_empty()).await;
+
+    let later = async |member: &Member, what: &str| {
+        let before = *written(&file).last().unwrap();
+        until(what, async || {
+            leads_shard(member).await && written(&file).last().is_some_and(|last| *last > before)
+        })
+        .await;
+    };
+    let stopped = [east.process().id(), engine_of(&east)];
+    for process in stopped {
+        signal(process, "STOP");
+    }
+    let since = Instant::now();
+    later(&one, "another member writes").await;
+    let took = since.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    for process in stopped {
+        signal(process, "CONT");
+    }
+    later(&east, "its member writes again").await;
+    assert_one_at_a_time(&file);
 }
 
 #[tokio::test]
