@@ -135,10 +135,12 @@ impl Deployments {
         let flow = flows.as_ref().and_then(|flows| flows.flow.clone());
         if let Outcome::Done(rev) = &changed.outcome {
             facts["rev"] = json!(rev);
-            // It has happened: its beginning is recorded, and a failure to record its end is logged.
-            let _ = self.audit.durable(done, by.actor, by.now, facts).await;
             let change = changes_flows.then_some((kind, flows));
-            *known = self.follow_up(old, rev.clone(), change, &by).await;
+            // It has happened: its beginning is recorded, and a failure to record its end is logged.
+            let recorded = self.audit.durable(done, by.actor, by.now, facts);
+            let followed = self.follow_up(old, rev.clone(), change, &by);
+            let (_, rev) = tokio::join!(recorded, followed);
+            *known = rev;
         }
         Ok(Forwarded { changed, flow })
     }

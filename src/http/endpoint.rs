@@ -16,7 +16,7 @@ use crate::gateway::Runtime;
 use crate::upstream::{Authorization, seen_by_flows};
 use crate::websocket;
 use engine::Engine;
-use engine::http::{Endpoint, Memory, Reply, Request, User};
+use engine::http::{Endpoint, METHODS, Memory, Reply, Request, User};
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, PROXY_AUTHENTICATE, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
@@ -26,15 +26,6 @@ use hyper::{Method, Response, StatusCode};
 use limits::quota::Exhausted;
 use smol_str::SmolStr;
 use std::pin::pin;
-
-/// The methods that an http-in node can have, for `Allow`.
-const METHODS: [Method; 5] = [
-    Method::GET,
-    Method::POST,
-    Method::PUT,
-    Method::DELETE,
-    Method::PATCH,
-];
 
 /// Headers that belong to a connection (RFC 9110 §7.6.1), and the length, which the gateway sets.
 const NOT_PASSED_ON: [HeaderName; 9] = [

@@ -44,7 +44,7 @@ pub fn run_handed(config: Config, handed: Handed) -> ExitCode {
             inherited: Inherited::of_engine(begun.listener),
             engine: OfEngine {
                 replica: begun.replica,
-                follows: Some(begun.flows),
+                follows: begun.flows,
             },
             report: Box::new(move || link.report_ready()),
         })

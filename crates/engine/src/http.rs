@@ -13,6 +13,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 use value::Failure;
 
+/// The methods that an http-in node can have.
+pub const METHODS: [Method; 5] = [
+    Method::GET,
+    Method::POST,
+    Method::PUT,
+    Method::DELETE,
+    Method::PATCH,
+];
+
 /// A request to an endpoint, body read.
 #[derive(Debug)]
 pub struct Request {

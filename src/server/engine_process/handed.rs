@@ -87,17 +87,17 @@ impl Handed {
                 let longest = self.handover.longest_message.unwrap_or_default();
                 let replica = replica((link.clone(), answers), longest);
                 keep_contexts(config, &replica);
-                // The flows of a shard are the main engine's, which keeps them.
-                let shard = config.engine.shard.as_ref();
-                let is_main = shard.is_none_or(|shard| shard.name.is_empty());
-                is_main.then_some(replica)
+                Some(replica)
             }
         };
+        // The flows of a shard are the main engine's, which keeps them and follows none.
+        let shard = config.engine.shard.as_ref();
+        let is_main = shard.is_none_or(|shard| shard.name.is_empty());
         Ok(Begun {
             listener: self.listener,
             link,
-            replica,
-            flows,
+            replica: replica.filter(|_| is_main),
+            flows: (!is_main).then_some(flows),
         })
     }
 }
@@ -132,8 +132,8 @@ pub(in crate::server) struct Begun {
     pub(in crate::server) link: Link,
     /// What keeps its state elsewhere; `None`: nothing does.
     pub(in crate::server) replica: Option<Replica>,
-    /// The flows that it follows.
-    pub(in crate::server) flows: UnboundedReceiver<EngineState>,
+    /// The flows of the main engine; `None`: it is that.
+    pub(in crate::server) flows: Option<UnboundedReceiver<EngineState>>,
 }
 
 /// Waits for the gateway on a thread: this process ends when the gateway has ended, however that came about.
@@ -151,7 +151,7 @@ fn follow_gateway(
                 }
                 // No thread waits for an answer that was not asked for.
                 ToEngine::Kept(result) => drop(kept.try_send(result)),
-                // An error: this process ends.
+                // An error: it follows none.
                 ToEngine::Follow(state) => drop(follow.send(state)),
                 ToEngine::TakeOver(_) => {}
             }

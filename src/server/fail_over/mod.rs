@@ -57,7 +57,7 @@ struct FailOver {
     longest: usize,
     leads: watch::Sender<bool>,
     metrics: Arc<Metrics>,
-    /// The flows of the main engine.
+    /// The flows of the main engine, for others.
     follows: watch::Receiver<Option<Arc<EngineState>>>,
     /// The member leaves the lease to others until then.
     pause: Duration,
@@ -147,7 +147,8 @@ impl FailOver {
             longest: config.longest_message().unwrap_or_default(),
             leads,
             metrics: Arc::clone(&gateway.metrics),
-            follows,
+            // Those of the main engine are its own: what others have seen of them may be older.
+            follows: of_shard.map_or_else(|| watch::channel(None).1, |_| follows),
             pause: Duration::ZERO,
             others: Vec::new(),
         }))

@@ -4,7 +4,7 @@
 //! [`Places`] has where tabs are to run, [`Shards`] where everything of a flow set runs: what is joined stays together, and
 //! all that has no place is in the main shard.
 
-use crate::http::{Endpoints, Rank};
+use crate::http::{Endpoints, METHODS, Rank};
 use crate::instance::Instance;
 use crate::threads::partition::{Group, partition};
 use crate::threads::placement::Placement;
@@ -202,9 +202,16 @@ pub struct ShardEndpoints {
 }
 
 impl ShardEndpoints {
-    /// The shard of the endpoint that a request is for; empty: the main one, or there is no such endpoint.
+    /// The shard of the endpoint that a request is for; empty: the main one, or there is no such endpoint. One with a method
+    /// that no endpoint can have, such as `OPTIONS`, is about all endpoints of the path.
     pub fn find(&self, method: &Method, path: &str) -> &str {
-        let found = self.table.find(method, path);
+        let found = if *method == Method::HEAD || METHODS.contains(method) {
+            self.table.find(method, path)
+        } else {
+            METHODS
+                .iter()
+                .find_map(|method| self.table.find(method, path))
+        };
         let number = found.map_or(MAIN, |found| found.instance.slot as usize);
         self.names.get(number).map_or("", String::as_str)
     }

@@ -59,7 +59,9 @@ fn a_flow_is_where_its_label_or_id_has_a_place_and_the_others_are_in_the_main_sh
     let found = ["/api/a", "/api/b", "/API/c/7", "/b", "/api/c"].map(at);
     assert_eq!(found, ["", "east", "west", "", ""]);
     assert_eq!(endpoints.find(&Method::POST, "/api/b"), "");
-    assert_eq!(endpoints.find(&Method::HEAD, "/api/b"), "east");
+    for method in [Method::HEAD, Method::OPTIONS] {
+        assert_eq!(endpoints.find(&method, "/api/b"), "east");
+    }
 }
 
 #[test]
