@@ -7,7 +7,7 @@ use super::response;
 use super::response_body::Body;
 use crate::deployment::Checked;
 use crate::policy::WRITE;
-use flows::{DeploymentType, Finding, FlowSet, Stop};
+use flows::{DeploymentType, Finding, Stop};
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -24,8 +24,8 @@ pub(super) async fn check(ctx: &mut RequestContext<'_>) -> Result<Response<Body>
     let (mut watch, now) = (ctx.detached_watch(), ctx.now);
     // Where deployments run: a worker never stalls on a large flow set.
     let task = async move {
-        let submission = version.submission(&FlowSet::default(), &body)?;
         let deployments = &backend.deployments;
+        let submission = version.submission(&deployments.known(), &body)?;
         deployments.dry_run(submission, kind, &mut watch, now).await
     };
     let checked = ctx.control(task).await??;

@@ -23,7 +23,7 @@ use crate::policy;
 use crate::upstream::{self, Authorization, Outgoing, Pace, Refusal, Upstream};
 use crate::websocket;
 use bytes::Bytes;
-use flows::{DeploymentType, FlowSet, check_flow};
+use flows::{DeploymentType, check_flow};
 use hyper::header::{ACCEPT, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use serde_json::{Value as Json, json};
@@ -241,13 +241,14 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
         upstream.deployment(&front, spelled, name(kind), body.clone())
     };
     let metrics = Arc::clone(&ctx.gateway.metrics);
+    let backend = Arc::clone(ctx.backend);
     let recorded = ctx.recorded_trace().cloned();
     let prepare = move || {
         let request = if reload {
             Request::Reload
         } else {
             let started = Instant::now();
-            let submission = version.submission(&FlowSet::default(), &body);
+            let submission = version.submission(&backend.deployments.known(), &body);
             metrics.phase(name(kind), Phase::Parse, started.elapsed());
             trace::parsed(recorded.as_ref(), started);
             let submission = submission?;
