@@ -20,6 +20,7 @@ mod encodings;
 mod failure;
 mod from_js;
 mod jsonata;
+mod kept_text;
 mod locales;
 mod message_use;
 mod modules;
@@ -58,7 +59,6 @@ use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::function::This;
 use rquickjs::{CatchResultExt, Context, Ctx, Function, Object, Persistent, Runtime};
 use rustc_hash::FxHashSet;
-use smol_str::SmolStr;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -128,7 +128,8 @@ pub struct Scripts {
     memory_limit: usize,
     /// The directory below which modules of npm are.
     modules: PathBuf,
-    checked: RefCell<HashMap<SmolStr, Result<Body, SyntaxError>>>,
+    /// What is known of sources, by their SHA-256: the texts are not kept.
+    checked: RefCell<HashMap<[u8; 32], Result<Body, SyntaxError>>>,
     /// The node whose code runs.
     current: RefCell<Option<Rc<State>>>,
     /// Receives the handle of an opaque JavaScript object when that object is opened.
@@ -212,8 +213,9 @@ impl Scripts {
     }
 
     /// Checks that the source is the body of a function, without running any of it; the error contains the line.
-    fn check(&self, source: &SmolStr) -> Result<Body, SyntaxError> {
-        if let Some(known) = self.checked.borrow().get(source) {
+    fn check(&self, source: &str) -> Result<Body, SyntaxError> {
+        let key = crypto::sha256(source.as_bytes());
+        if let Some(known) = self.checked.borrow().get(&key) {
             return known.clone();
         }
         let result = self.parse(source);
@@ -221,7 +223,7 @@ impl Scripts {
         if checked.len() >= CHECKED {
             checked.clear();
         }
-        checked.insert(source.clone(), result.clone());
+        checked.insert(key, result.clone());
         result
     }
 

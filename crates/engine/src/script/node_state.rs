@@ -1,6 +1,7 @@
 //! The state of one function node while its code runs, and how natives of the library reach it.
 
 use super::effect::Effect;
+use super::kept_text::KeptText;
 use super::source::Uses;
 use super::{Scripts, from_js};
 use crate::node_context::NodeContext;
@@ -24,8 +25,8 @@ pub(super) enum Phase {
 /// One function node, as its code sees it and changes it.
 pub(super) struct State {
     pub(super) node: NodeContext,
-    /// The source, for errors that quote it.
-    pub(super) source: SmolStr,
+    /// The source of what runs for every message.
+    pub(super) source: KeptText,
     pub(super) phase: Cell<Phase>,
     pub(super) closing: Cell<bool>,
     pub(super) shows_status: Cell<bool>,
@@ -46,7 +47,7 @@ impl State {
     pub(super) fn new(node: NodeContext, source: &SmolStr, uses: &Uses) -> Self {
         Self {
             node,
-            source: source.clone(),
+            source: KeptText::new(source),
             phase: Cell::new(Phase::Ready),
             closing: Cell::new(false),
             shows_status: Cell::new(false),

@@ -13,6 +13,7 @@ use super::{Body, Scripts, failure, modules, source, syntax, to_js};
 use crate::node_context::NodeContext;
 use rquickjs::{CatchResultExt, Ctx, Function, Object as JsObject, Persistent, Value as JsValue};
 use smol_str::SmolStr;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
@@ -35,23 +36,13 @@ pub struct Code {
     pub limit: Option<Duration>,
 }
 
-impl Code {
-    /// The pieces of source: for messages, before the first one, and when the node closes.
-    fn sources(&self) -> [SmolStr; 3] {
-        [
-            self.function.clone(),
-            self.initialize.trim_start().into(),
-            self.finalize.trim_start().into(),
-        ]
-    }
-}
-
 /// The JavaScript of one function node.
 pub struct Sandbox {
     // Fields are dropped in this order: the realm last but one, the runtime last.
     loaded: Option<Loaded>,
     state: Rc<State>,
     waiting: VecDeque<Message>,
+    /// Without that for every message, which the state has.
     code: Code,
     uses: source::Uses,
     limit: Duration,
@@ -68,10 +59,11 @@ struct Loaded {
 
 impl Sandbox {
     /// A sandbox that has not run anything yet.
-    pub fn new(scripts: Rc<Scripts>, code: Code, node: NodeContext) -> Self {
+    pub fn new(scripts: Rc<Scripts>, mut code: Code, node: NodeContext) -> Self {
         let uses = source::uses(&code.function);
         let limit = code.limit.unwrap_or(scripts.default_limit);
-        let state = Rc::new(State::new(node, &code.function, &uses));
+        let function = std::mem::take(&mut code.function);
+        let state = Rc::new(State::new(node, &function, &uses));
         Self {
             loaded: None,
             state,
@@ -83,10 +75,19 @@ impl Sandbox {
         }
     }
 
+    /// The pieces of source: for messages, before the first one, and when the node closes.
+    fn sources(&self) -> [Cow<'_, str>; 3] {
+        [
+            self.state.source.text(),
+            self.code.initialize.trim_start().into(),
+            self.code.finalize.trim_start().into(),
+        ]
+    }
+
     /// Checks the code, loads its modules and runs the setup code. Messages that come before that has finished wait.
     pub fn start(&mut self) -> Vec<Effect> {
         let pieces = [syntax::BODY, syntax::SETUP, syntax::CLEANUP];
-        for (source, piece) in self.code.sources().iter().zip(pieces) {
+        for (source, piece) in self.sources().iter().zip(pieces) {
             if let Err(error) = self.scripts.check(source) {
                 self.state.phase.set(Phase::Broken);
                 return vec![Effect::Error(error.in_piece(piece), None)];
@@ -326,8 +327,9 @@ impl Sandbox {
     }
 
     fn realm(&self) -> Result<Realm, Failure> {
-        let sources = self.code.sources();
-        let is_body = |source| self.scripts.check(source).is_ok_and(|b| b == Body::Whole);
+        let sources = self.sources();
+        let is_body =
+            |source: &Cow<'_, str>| self.scripts.check(source).is_ok_and(|b| b == Body::Whole);
         let sharing = Sharing::of(&sources).filter(|_| self.code.imports.is_empty());
         if let Some(sharing) = sharing
             && sources.iter().all(is_body)
@@ -357,7 +359,7 @@ impl Sandbox {
 
     /// The function, and `node` if it is the same for all messages.
     fn compile(&self, ctx: &Ctx<'_>, realm: &Realm) -> rquickjs::Result<Compiled> {
-        let function = realm.compile(ctx, &source::as_function(&self.code.function))?;
+        let function = realm.compile(ctx, &source::as_function(&self.state.source.text()))?;
         let node = if self.uses.node == NodeUse::Shared {
             let shared: JsObject<'_> = realm.call(ctx, "sharedNode", ())?;
             Some(Persistent::save(ctx, shared))

@@ -7,7 +7,7 @@
 use super::message_use::is_doubtful;
 use super::scopes::{Brackets, assigns_undeclared, is_assignment};
 use super::tokens::{is_word, tokens};
-use smol_str::SmolStr;
+use std::borrow::Cow;
 
 /// What each node has for itself; in its own realm these are global variables.
 const OWN: [&str; 8] = [
@@ -178,7 +178,7 @@ pub(super) struct Sharing {
 
 impl Sharing {
     /// For a node with these pieces of code; `None`: the node needs a realm of its own.
-    pub(super) fn of(pieces: &[SmolStr]) -> Option<Self> {
+    pub(super) fn of(pieces: &[Cow<'_, str>]) -> Option<Self> {
         let mut names_own = false;
         for source in pieces {
             if LEADS_ANYWHERE.iter().any(|text| source.contains(text)) {
