@@ -37,9 +37,10 @@ const TAKEN_AFTER: Duration = Duration::from_millis(3500);
 const LOOK: Duration = Duration::from_millis(250);
 /// How long a member whose process was silent leaves the lease to others. Our choice.
 const PAUSE: Duration = Duration::from_secs(10);
-/// How long a member must have held or seen another one's shard before it wants its own one back. Our choice: one that
-/// ends again and again does not have it each time.
+/// How long another member has a shard before the one that is to run it asks for it. Our choice: a restart of its machine is over.
 const SETTLED: Duration = Duration::from_secs(10);
+/// The number of times that this is doubled for a member whose process was silent again and again. Our choice: 10 minutes.
+const DOUBLED: u32 = 6;
 
 /// A member of the cluster, as one that may run a shard.
 struct FailOver {
@@ -61,6 +62,8 @@ struct FailOver {
     follows: watch::Receiver<Option<Arc<EngineState>>>,
     /// The member leaves the lease to others until then.
     pause: Duration,
+    /// How many times in a row its process was silent.
+    silences: u32,
     /// The leases of other shards that are held by other places, as they were seen, and since when they are like this.
     others: Vec<((String, Seen), Duration)>,
 }
@@ -125,7 +128,7 @@ impl FailOver {
         follows: watch::Receiver<Option<Arc<EngineState>>>,
     ) -> Result<Option<Self>, Error> {
         let config = &gateway.config;
-        let of_shard = Some(shard).filter(|shard| !shard.is_empty());
+        let of_shard = named(shard);
         let (Some(plan), Some((lease, kept))) = (
             Plan::of(config, of_shard)?,
             gateway.store.lease(shard, places(cluster)),
@@ -150,6 +153,7 @@ impl FailOver {
             // Those of the main engine are its own: what others have seen of them may be older.
             follows: of_shard.map_or_else(|| watch::channel(None).1, |_| follows),
             pause: Duration::ZERO,
+            silences: 0,
             others: Vec::new(),
         }))
     }
@@ -161,6 +165,11 @@ fn places(cluster: &Cluster) -> String {
         return String::new();
     }
     serde_json::to_string(&cluster.places).unwrap_or_default()
+}
+
+/// The name of a shard for the log; `None`: it is the main one.
+fn named(shard: &str) -> Option<&str> {
+    (!shard.is_empty()).then_some(shard)
 }
 
 fn address(cluster: &Cluster) -> String {
@@ -176,15 +185,19 @@ impl FailOver {
     /// Follows and leads in turn, until the gateway ends.
     async fn run(mut self, mut end: watch::Receiver<bool>) {
         while let Some(taken) = self.follow(&mut end).await {
-            let fence = taken.fence;
-            let shard = self.shard.clone();
+            let (fence, of_shard) = (taken.fence, self.shard.clone());
+            let shard = named(&of_shard);
             tracing::info!(fence, shard, "this gateway runs the engine");
             self.upstream.follow(Leader::Here);
             self.leads.send_replace(true);
-            self.metrics.leads(&shard, true);
+            self.metrics.leads(&of_shard, true);
+            let began = lease::now();
             let ended = self.lead(taken, &mut end).await;
+            if lease::now().saturating_sub(began) >= SETTLED * 2_u32.pow(DOUBLED) {
+                self.silences = 0;
+            }
             self.leads.send_replace(false);
-            self.metrics.leads(&shard, false);
+            self.metrics.leads(&of_shard, false);
             self.upstream.follow(Leader::Nobody);
             match ended {
                 Ended::Wanted => {}
@@ -206,6 +219,7 @@ impl FailOver {
                         "the engine's process does not answer: another gateway may run it"
                     );
                     self.pause = lease::now() + PAUSE;
+                    self.silences += 1;
                 }
             }
             if let Err(error) = self.lease.release(fence).await {
@@ -269,8 +283,8 @@ impl FailOver {
         }
     }
 
-    /// The lease could not be taken: another member was faster, or the other shards are held by other places. One that is held by
-    /// none any more, and perhaps wanted by none, keeps this one from its lease no longer than from its own.
+    /// The lease could not be taken: another member was faster, or other shards are held by other places. What a member that is
+    /// gone held of these is taken from it here, as no member of these places may be left to do that.
     async fn look_at_others(&mut self, now: Duration) -> Result<(), StoreError> {
         let others = self.lease.others().await?;
         let is_new = self.others.is_empty() && !others.is_empty();
@@ -287,23 +301,23 @@ impl FailOver {
         }
         if is_new {
             tracing::warn!(
-                shard = self.shard,
+                shard = named(&self.shard),
                 "the engine waits: other members run flows by other places, and cluster.place must be the same at all"
             );
         }
         Ok(())
     }
 
-    /// Asks another member for the shard that this one is to run, once it has held that for a while.
+    /// Asks the member that runs the shard for it, if this one is to run it.
     async fn ask_for(&mut self, seen: &Seen, since: &mut Option<(i64, Duration)>) {
         if self.preferred != Preferred::Here || seen.holder.is_none() {
             return;
         }
         let now = lease::now();
+        let settled = SETTLED * 2_u32.pow(self.silences.min(DOUBLED));
         match *since {
             Some((fence, began)) if fence == seen.fence => {
-                if now.saturating_sub(began) >= SETTLED
-                    && now >= self.pause
+                if now.saturating_sub(began) >= settled
                     && let Err(error) = self.lease.want(seen).await
                 {
                     tracing::warn!(%error, "another gateway could not be asked for the engine");
@@ -322,7 +336,7 @@ impl FailOver {
             && let Some(holder) = &seen.holder
         {
             let fence = seen.fence;
-            let shard = &self.shard;
+            let shard = named(&self.shard);
             tracing::info!(%holder, fence, shard, "another gateway runs the engine");
         }
     }
