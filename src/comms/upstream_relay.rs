@@ -112,9 +112,13 @@ impl<'e> Relay<'e> {
             return pending().await;
         };
         let mut replay = Replay::default();
+        let mut barren = 0;
         loop {
-            let mut link = self.open_again(&mut replay, &mut said, 0).await;
-            self.relay(&mut link, &mut replay, &mut said).await;
+            let mut link = self.open_again(&mut replay, &mut said, barren).await;
+            barren = match self.relay(&mut link, &mut replay, &mut said).await {
+                0 => (barren + 1).min(BARREN),
+                _ => 0,
+            };
         }
     }
 

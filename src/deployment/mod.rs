@@ -18,7 +18,6 @@ mod proposal_error;
 mod proposals;
 mod restore;
 mod runtime;
-#[cfg(feature = "engine")]
 mod shard;
 mod turn;
 mod upstream_history;
@@ -398,18 +397,6 @@ impl Deployments {
         }
     }
 
-    /// The steps from one flow set to another, as far as the engine runs them.
-    fn plan(
-        &self,
-        sets: [&Active; 2],
-        sent: &HashSet<SmolStr>,
-        kind: DeploymentType,
-        restart: HashSet<SmolStr>,
-    ) -> Plan {
-        let parts = sets.map(|set| &**set.part(self.shard.as_ref()));
-        plan_of(parts, sent, kind, restart)
-    }
-
     /// A deployment leaves safe mode, and is what was deployed last.
     async fn make_live(&self, plan: Plan, active: &Active) -> Result<(), Error> {
         let flows = Arc::clone(active.part(self.shard.as_ref()));
@@ -469,12 +456,6 @@ impl Active {
             sights: current::Sights::default(),
             part: OnceLock::new(),
         }
-    }
-
-    /// What the engine runs of it: all, as there is none.
-    #[cfg(not(feature = "engine"))]
-    fn part(&self, _: Option<&config::Shard>) -> &Arc<FlowSet> {
-        self.part.get().unwrap_or(&self.flows)
     }
 
     fn record(&self, actor: &Actor, kind: &str, counts: Option<Counts>, at: u64) -> Record {

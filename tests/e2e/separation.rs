@@ -30,7 +30,7 @@ pub fn reporting(tab: &str) -> Vec<Json> {
 }
 
 /// A WebSocket that repeats what it gets.
-fn echo() -> Vec<Json> {
+pub fn echo() -> Vec<Json> {
     vec![
         json!({ "id": "ws", "type": "tab", "label": "ws" }),
         json!({ "id": "l", "type": "websocket-listener", "path": "/ws", "wholemsg": "false" }),

@@ -6,6 +6,8 @@ use crate::fail_over::{
 };
 use crate::harness::{Process, flow_set, page, public, restart_marker, script, until};
 use crate::isolation::{children, signal};
+use crate::separation::echo;
+use crate::tunnel::{open_as, try_out};
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
 use testing::postgres::Postgres;
@@ -14,8 +16,8 @@ use testing::postgres::Postgres;
 const COUNTS: &str = "const n = (flow.get('n', 'cluster') || 0) + 1; flow.set('n', n, 'cluster'); \
                       msg.payload = `${env.get('FLOWGATE_SHARD')} ${n}`; return msg";
 
-/// The places of all members: the tab `there` is to run at the member `east`.
-const PLACE: &str = "place = { there = \"east\" }";
+/// The places of all members: the tabs `there` and `ws` are to run at the member `east`.
+const PLACE: &str = "place = { there = \"east\", ws = \"east\" }";
 
 /// Two members, of which the other one is to run the tab `there`.
 struct Members {
@@ -247,6 +249,23 @@ async fn an_editor_at_any_member_injects_debugs_and_reads_contexts_in_all_shards
         "{}",
         context.text()
     );
+}
+
+#[tokio::test]
+async fn a_websocket_reaches_the_shard_of_its_listener_from_any_member() {
+    let members = Members::start().await;
+    let Members {
+        one, east, token, ..
+    } = &members;
+    let flows = flow_set(&[page("here", "/here", "here"), echo()]);
+    one.deploy(token, &flows).await;
+    for member in [one, east] {
+        until("the listener is there", async || {
+            open_as(member, token).await.is_ok()
+        })
+        .await;
+        try_out(&mut open_as(member, token).await.unwrap()).await;
+    }
 }
 
 /// What a deployment is refused for, as a dry run says it too.
