@@ -113,9 +113,9 @@ fn of_table(
 }
 
 /// Completes the places with what is known of the engine, and makes them a rule for deployments.
-pub(super) fn place(config: &mut Config) {
+pub(super) fn placed(mut config: Config) -> Config {
     let Some(cluster) = &mut config.cluster else {
-        return;
+        return config;
     };
     let host = config.engine.node_host.as_ref();
     cluster.places.hosts_functions = host.is_some_and(|host| host.functions);
@@ -124,6 +124,7 @@ pub(super) fn place(config: &mut Config) {
     for upstream in &mut config.upstreams {
         upstream.mount.policy.places.clone_from(&places);
     }
+    config
 }
 
 fn name(text: &str) -> Option<String> {

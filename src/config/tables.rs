@@ -58,7 +58,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     let node_host = raw_engine.node_host.is_some();
     let admin_routes = admin_route::admin_routes(raw.admin_route, &upstreams, node_host, source)?;
     let routes = route::routes(raw.route, &upstreams, &admin_routes, source)?;
-    let mut config = engine_listen::apart(Config {
+    let config = cluster::placed(engine_listen::apart(Config {
         file: None,
         secrets: Vec::new(),
         written: [].into(),
@@ -85,14 +85,19 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         routes,
         admin_routes,
         upstreams,
-    });
-    cluster::place(&mut config);
-    shared_span.map_or(Ok(()), |span| sharing(&config, has_own_engine, span))?;
-    Ok(config)
+    }));
+    sharing(config, has_own_engine, shared_span)
 }
 
-/// What gateways that share a database need.
-fn sharing(config: &Config, has_own_engine: bool, span: Span) -> Result<(), SpannedError> {
+/// The configuration, if it has what gateways need that share a database. `url`: where that is named; `None`: there is none.
+fn sharing(
+    config: Config,
+    has_own_engine: bool,
+    url: Option<Span>,
+) -> Result<Config, SpannedError> {
+    let Some(span) = url else {
+        return Ok(config);
+    };
     let mut policies = config
         .upstreams
         .iter()
@@ -105,7 +110,7 @@ fn sharing(config: &Config, has_own_engine: bool, span: Span) -> Result<(), Span
     } else if approves && config.storage.credential_secret.is_none() {
         "changes need approval, so gateways that share a database need storage.credential_secret, the same at all: it encrypts the credentials in proposals"
     } else {
-        return Ok(());
+        return Ok(config);
     };
     Err(SpannedError::rule(span, sentence))
 }

@@ -139,8 +139,7 @@ impl Deployments {
             // It has happened: its beginning is recorded, and a failure to record its end is logged.
             let recorded = self.audit.durable(done, by.actor, by.now, facts);
             let followed = self.follow_up(old, rev.clone(), change, &by);
-            let (_, rev) = tokio::join!(recorded, followed);
-            *known = rev;
+            *known = tokio::join!(recorded, followed).1;
         }
         Ok(Forwarded { changed, flow })
     }

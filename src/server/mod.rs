@@ -74,7 +74,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tls::{Found, Tls};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel};
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::sync::watch;
 #[cfg(feature = "engine")]
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -188,7 +189,7 @@ struct OfEngine {
     replica: Option<Replica>,
     /// The flows that it follows because another engine has them; `None`: it follows none.
     #[cfg_attr(not(feature = "engine"), allow(dead_code, reason = "there is none"))]
-    follows: Option<UnboundedReceiver<EngineState>>,
+    follows: Option<watch::Receiver<EngineState>>,
 }
 
 /// The same with sockets that were opened before.
@@ -208,11 +209,7 @@ fn start_with(config: Config, inherited: &Inherited, engine: OfEngine) -> Result
 
     let (gateway, notices) = open_gateway((config, engine.replica), &metrics, &control.runtime)?;
     #[cfg(feature = "engine")]
-    if let Some(flows) = engine.follows {
-        control.runtime.spawn(follow(Arc::clone(&gateway), flows));
-    }
-    #[cfg(feature = "engine")]
-    let (engine_processes, members) = start_engine_processes(&gateway, listener)?;
+    let (engine_processes, members) = start_engine_processes(&gateway, listener, engine.follows)?;
     // The first and only time.
     let _ = gateway
         .config_check
@@ -254,14 +251,11 @@ fn start_with(config: Config, inherited: &Inherited, engine: OfEngine) -> Result
     })
 }
 
-/// Takes over the flows of another engine whenever they change.
+/// Takes over the flows of another engine whenever they change: the newest, if they have changed several times.
 #[cfg(feature = "engine")]
-async fn follow(gateway: Arc<Gateway>, mut flows: UnboundedReceiver<EngineState>) {
-    while let Some(mut state) = flows.recv().await {
-        // Only the newest counts.
-        while let Ok(newer) = flows.try_recv() {
-            state = newer;
-        }
+async fn follow(gateway: Arc<Gateway>, mut flows: watch::Receiver<EngineState>) {
+    while flows.changed().await.is_ok() {
+        let state = flows.borrow_and_update().clone();
         let deployments = &gateway.backends.first().deployments;
         if let Err(error) = deployments.follow(state, unix_time().as_secs()).await {
             tracing::error!(%error, "the flows of the main engine could not be taken over");
@@ -269,11 +263,13 @@ async fn follow(gateway: Arc<Gateway>, mut flows: UnboundedReceiver<EngineState>
     }
 }
 
-/// The engine's process, if it has one, those of all shards in a cluster, and the certificates of its members.
+/// Follows other flows, if this is the engine of a shard; starts the engine's process, if it has one, or those of all shards in a
+/// cluster, with the certificates of its members.
 #[cfg(feature = "engine")]
 fn start_engine_processes(
     gateway: &Arc<Gateway>,
     listener: Option<std::os::unix::net::UnixListener>,
+    follows: Option<watch::Receiver<EngineState>>,
 ) -> Result<
     (
         Vec<engine_process::Supervised>,
@@ -281,6 +277,9 @@ fn start_engine_processes(
     ),
     Error,
 > {
+    if let Some(flows) = follows {
+        gateway.control.spawn(follow(Arc::clone(gateway), flows));
+    }
     if let Some((processes, members)) = fail_over::start(gateway)? {
         return Ok((processes, Some(members)));
     }

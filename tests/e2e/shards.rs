@@ -39,13 +39,14 @@ fn member(postgres: &Postgres, certificates: &Certificates, lines: &str) -> Memb
 
 impl Members {
     async fn start() -> Self {
-        Self::with("").await
+        Self::with(PLACE).await
     }
 
+    /// With these lines, of which one has the places.
     async fn with(lines: &str) -> Self {
         let (postgres, certificates) = (Postgres::start(), Certificates::make());
         let start = |name: &str| {
-            let lines = format!("name = \"{name}\"\n{PLACE}\n{lines}");
+            let lines = format!("name = \"{name}\"\n{lines}");
             member(&postgres, &certificates, &lines)
         };
         let one = start("west");
@@ -169,18 +170,12 @@ async fn a_shard_runs_at_another_member_while_its_own_is_away_and_keeps_what_it_
 
 #[tokio::test]
 async fn two_engines_never_run_a_shard_while_its_member_is_stopped_goes_on_and_has_it_back() {
-    let (postgres, certificates) = (Postgres::start(), Certificates::make());
-    let start = |name: &str| {
-        let lines = format!("name = \"{name}\"\nplace = {{ writes = \"east\" }}");
-        member(&postgres, &certificates, &lines)
-    };
-    let one = start("west");
-    until("the first member leads", async || one.leads().await).await;
-    let east = start("east");
-    until("it has its shard", async || leads_shard(&east).await).await;
+    let members = Members::with("place = { writes = \"east\" }").await;
+    let Members {
+        one, east, token, ..
+    } = &members;
     let file = one.directory.path().join("written");
-    let token = one.sign_in("admin").await;
-    one.deploy(&token, &writing(&file)).await;
+    one.deploy(token, &writing(&file)).await;
     until("it writes", async || !written(&file).is_empty()).await;
 
     let later = async |member: &Member, what: &str| {
@@ -190,18 +185,18 @@ async fn two_engines_never_run_a_shard_while_its_member_is_stopped_goes_on_and_h
         })
         .await;
     };
-    let stopped = [east.process().id(), engine_of(&east)];
+    let stopped = [east.process().id(), engine_of(east)];
     for process in stopped {
         signal(process, "STOP");
     }
     let since = Instant::now();
-    later(&one, "another member writes").await;
+    later(one, "another member writes").await;
     let took = since.elapsed();
     assert!(took < Duration::from_secs(5), "{took:?}");
     for process in stopped {
         signal(process, "CONT");
     }
-    later(&east, "its member writes again").await;
+    later(east, "its member writes again").await;
     assert_one_at_a_time(&file);
 }
 
@@ -311,7 +306,7 @@ async fn flows_that_belong_together_are_not_run_apart_and_a_deployment_moves_non
 
 #[tokio::test]
 async fn a_flow_with_a_global_context_of_its_own_shares_it_with_none_elsewhere() {
-    let members = Members::with("own_global_context = [\"there\"]").await;
+    let members = Members::with(&format!("{PLACE}\nown_global_context = [\"there\"]")).await;
     let Members { one, token, .. } = &members;
     let count = "const n = (global.get('n', 'cluster') || 0) + 1; global.set('n', n, 'cluster'); msg.payload = String(n); return msg";
     let flows = flow_set(&[

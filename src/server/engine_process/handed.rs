@@ -16,7 +16,7 @@ use std::process;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 
 /// How gladly the system ends this process when memory runs out, before the gateway (`proc_pid_oom_score_adj(5)`: -1000 to
 /// 1000). Our choice: the middle, so that what flows have started can have a higher one.
@@ -75,7 +75,7 @@ impl Handed {
     pub(in crate::server) fn begin(self, config: &Config) -> io::Result<Begun> {
         let link = Link(Arc::new(Mutex::new(self.gateway.get_ref().try_clone()?)));
         let (kept, answers) = sync_channel(1);
-        let (follow, flows) = unbounded_channel();
+        let (follow, flows) = watch::channel(EngineState::new());
         follow_gateway(self.gateway, link.clone(), (kept, follow))?;
         let replica = match self.state {
             None => None,
@@ -133,14 +133,14 @@ pub(in crate::server) struct Begun {
     /// What keeps its state elsewhere; `None`: nothing does.
     pub(in crate::server) replica: Option<Replica>,
     /// The flows of the main engine; `None`: it is that.
-    pub(in crate::server) flows: Option<UnboundedReceiver<EngineState>>,
+    pub(in crate::server) flows: Option<watch::Receiver<EngineState>>,
 }
 
 /// Waits for the gateway on a thread: this process ends when the gateway has ended, however that came about.
 fn follow_gateway(
     mut gateway: BufReader<UnixStream>,
     link: Link,
-    (kept, follow): (SyncSender<Result<(), String>>, UnboundedSender<EngineState>),
+    (kept, follow): (SyncSender<Result<(), String>>, watch::Sender<EngineState>),
 ) -> io::Result<()> {
     let mut act = move || -> io::Result<()> {
         while let Some(message) = next(&mut gateway)? {
@@ -151,8 +151,7 @@ fn follow_gateway(
                 }
                 // No thread waits for an answer that was not asked for.
                 ToEngine::Kept(result) => drop(kept.try_send(result)),
-                // An error: it follows none.
-                ToEngine::Follow(state) => drop(follow.send(state)),
+                ToEngine::Follow(state) => drop(follow.send_replace(state)),
                 ToEngine::TakeOver(_) => {}
             }
         }
