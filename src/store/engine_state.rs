@@ -27,6 +27,13 @@ const FOLLOWED: &str = "followed";
 /// The name of the revision in the state.
 const REV: &str = "rev";
 
+/// What a deployment leads to, and whether it runs, in the state.
+pub(super) const DEPLOYED: &[&str] = &[FLOWS, CREDENTIALS, REV, RUNNING];
+
+/// What of it is another text whenever it is another one.
+#[cfg(feature = "postgres")]
+pub(super) const MARKS: &[&str] = &[REV, RUNNING];
+
 impl Store {
     /// Keeps the state there too, from now on.
     pub async fn replicate(&self, replica: Replica) -> Result<(), Error> {
@@ -152,7 +159,7 @@ pub fn flows_of(state: &EngineState) -> Option<&str> {
 
 /// Whether a part of the state has this name.
 pub fn is_engine_state(name: &str) -> bool {
-    let is_known = [FLOWS, CREDENTIALS, REV, RUNNING].contains(&name);
+    let is_known = DEPLOYED.contains(&name);
     is_known || LibraryPath::of_file(name).is_some() || is_context(name)
 }
 

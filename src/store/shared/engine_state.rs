@@ -5,6 +5,7 @@
 
 use super::ANSWER;
 use crate::store::database::{Connector, failure};
+use crate::store::engine_state::{DEPLOYED, MARKS};
 use crate::store::{EngineState, Error, is_context, is_engine_state, is_global_context};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -44,8 +45,9 @@ impl KeptState {
     pub async fn mark(&mut self) -> Result<String, Error> {
         let client = self.connected().await?;
         let sql = "SELECT coalesce(string_agg(encode(content, 'escape'), ' ' ORDER BY name), '')
-                   FROM engine_state WHERE name IN ('rev', 'running')";
-        let asked = timeout(ANSWER, client.query_one(sql, &[]));
+                   FROM engine_state WHERE name = ANY($1)";
+        let values: [&(dyn ToSql + Sync); 1] = [&MARKS];
+        let asked = timeout(ANSWER, client.query_one(sql, &values));
         let row = asked.await.map_err(|_| late())?;
         let row = row.map_err(|error| failure(&error))?;
         self.client = Some(client);
@@ -54,19 +56,23 @@ impl KeptState {
 
     /// All of it; nothing: no engine of the cluster has run yet.
     pub async fn all(&mut self) -> Result<EngineState, Error> {
-        self.query("SELECT name, content FROM engine_state").await
+        let sql = "SELECT name, content FROM engine_state";
+        self.query(sql, &[]).await
     }
 
     /// The flows, and whether they run.
     pub async fn flows(&mut self) -> Result<EngineState, Error> {
-        let sql = "SELECT name, content FROM engine_state
-                   WHERE name IN ('flows.json', 'flows_cred.json', 'rev', 'running')";
-        self.query(sql).await
+        let sql = "SELECT name, content FROM engine_state WHERE name = ANY($1)";
+        self.query(sql, &[&DEPLOYED]).await
     }
 
-    async fn query(&mut self, sql: &str) -> Result<EngineState, Error> {
+    async fn query(
+        &mut self,
+        sql: &str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<EngineState, Error> {
         let client = self.connected().await?;
-        let asked = client.query(sql, &[]);
+        let asked = client.query(sql, values);
         let rows = timeout(TRANSFER, asked).await.map_err(|_| late())?;
         let rows = rows.map_err(|error| failure(&error))?;
         self.client = Some(client);
