@@ -13,6 +13,8 @@ use crate::deployment::{Deployments, StartContext};
 use crate::metrics::Metrics;
 use crate::upstream::Upstream;
 use arc_swap::ArcSwap;
+use futures_util::future::join;
+use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -80,12 +82,48 @@ impl Backend {
 }
 
 impl Backend {
+    /// Whether there are engines that run a part of the flows.
+    pub fn has_shards(&self) -> bool {
+        #[cfg(feature = "engine")]
+        return self.shards.is_some();
+        #[cfg(not(feature = "engine"))]
+        false
+    }
+
     /// Which member of a cluster runs each shard but the main one, by the names of the shards; `None`: there are no others.
     pub fn shard_leaders(&self) -> Option<BTreeMap<String, String>> {
         #[cfg(feature = "engine")]
         return self.shards.as_ref().map(Shards::leaders);
         #[cfg(not(feature = "engine"))]
         None
+    }
+
+    /// The state of the flows in the admin API, and the flows that engines have stopped by themselves. An engine that runs apart
+    /// is asked.
+    pub async fn flows_state(&self) -> (String, Vec<Json>) {
+        let state = (
+            self.deployments.state().to_owned(),
+            self.deployments.stopped_flows(),
+        );
+        let Some(upstream) = self.runtime.upstream().filter(|to| to.is_on_socket()) else {
+            return state;
+        };
+        let (main, shards) = join(upstream.flows_state(), self.stopped_in_shards()).await;
+        // That it does not answer is shown elsewhere.
+        let (state, mut stopped) = main.map_or(state, |main| (main.state, main.stopped));
+        stopped.extend(shards);
+        (state, stopped)
+    }
+
+    /// The flows that the engines of shards have stopped; those that do not answer have none.
+    pub async fn stopped_in_shards(&self) -> Vec<Json> {
+        #[cfg(feature = "engine")]
+        return match &self.shards {
+            Some(shards) => shards.stopped_flows().await,
+            None => Vec::new(),
+        };
+        #[cfg(not(feature = "engine"))]
+        Vec::new()
     }
 }
 

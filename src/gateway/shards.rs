@@ -7,7 +7,9 @@ use crate::upstream::{Leader, Upstream};
 use arc_swap::ArcSwap;
 use engine::shards::{ShardEndpoints, Shards as Placed};
 use flows::{FlowSet, Malformed, Places};
+use futures_util::future::join_all;
 use hyper::Method;
+use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -81,6 +83,17 @@ impl Shards {
             (name.to_owned(), leader.to_string())
         };
         self.all().map(leader).collect()
+    }
+
+    /// The flows that they have stopped by themselves; one that does not answer has none.
+    pub async fn stopped_flows(&self) -> Vec<Json> {
+        let asked = self.upstreams.values().map(Upstream::flows_state);
+        let states = join_all(asked).await;
+        states
+            .into_iter()
+            .flatten()
+            .flat_map(|state| state.stopped)
+            .collect()
     }
 
     /// All of them, by the names of their shards.

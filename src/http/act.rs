@@ -82,7 +82,7 @@ async fn by_gateway(ctx: &mut RequestContext<'_>, path: &Path<'_>, own: Own) -> 
         #[cfg(feature = "console")]
         Own::ConsoleFile => console::file(ctx, path),
         #[cfg(feature = "console")]
-        Own::Now => now::read(ctx),
+        Own::Now => now::read(ctx).await,
         #[cfg(not(feature = "console"))]
         Own::ConsolePage | Own::ConsoleFile | Own::Now => Err(Error::NotFound),
         Own::Jwks => Ok(response::jwks(ctx.gateway.identity.load().jwks())),

@@ -1,7 +1,6 @@
 //! Forwards requests to an upstream, exactly as they were authorized.
 //!
-//! Most are passed on unchanged. A change of flows is read whole, checked and sent under the deployment lock; the
-//! settings get the caller as their user.
+//! Most are passed on unchanged. A change of flows is read whole, checked and sent under the deployment lock.
 
 #[cfg(feature = "engine")]
 use super::admin;
@@ -11,20 +10,23 @@ use super::forward_change::{answer, error_page_as_json, no_refusal, run, whole_f
 use super::forwarding::{forwarded_request, returned_response};
 use super::message::message;
 use super::path::Path;
+#[cfg(feature = "engine")]
+use super::query::parameter;
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use super::route::{self, Admin, Editor, Offer, Target};
 use super::visible_flows::nodes_seen;
-use super::{auth, check, comms, history, identify, openapi, redact, trace, tunnel};
+use super::{amended, auth, check, comms, history, openapi, redact, trace, tunnel};
 use crate::deployment::{Forward, Purpose, Request, name};
+#[cfg(feature = "engine")]
+use crate::gateway::Shards;
 use crate::metrics::{Phase, RouteClass};
 use crate::policy;
 use crate::upstream::{self, Authorization, Outgoing, Pace, Refusal, Upstream};
 use crate::websocket;
 use bytes::Bytes;
 use flows::{DeploymentType, check_flow};
-use hyper::header::{ACCEPT, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use std::pin::pin;
@@ -42,7 +44,7 @@ pub(super) async fn act(
 ) -> Result {
     ctx.redacted = redact::head(ctx, ctx.authorization);
     #[cfg(feature = "engine")]
-    let upstream = of_shard(ctx, path, target).unwrap_or(upstream);
+    let upstream = of_shard(ctx, path, target)?.unwrap_or(upstream);
     // Rare futures are boxed, so that frequent ones reserve no memory for them.
     match target {
         Target::Login => Ok(auth::login(ctx)),
@@ -55,7 +57,8 @@ pub(super) async fn act(
         Target::AddFlow | Target::ReplaceFlow | Target::RemoveFlow | Target::SetState => {
             Box::pin(change(ctx, path, target, upstream)).await
         }
-        Target::Admin(Admin::Settings) => Box::pin(settings(ctx, path, upstream)).await,
+        Target::Admin(Admin::Settings) => Box::pin(amended::settings(ctx, path, upstream)).await,
+        Target::State => Box::pin(amended::state(ctx, path, upstream)).await,
         Target::Comms => comms::open(ctx, Some(upstream)),
         // Callers sign in at the gateway; the upstream's own sign-in would let them bypass it.
         Target::Absent if ctx.class == RouteClass::Auth => Err(Error::NotFound),
@@ -83,7 +86,6 @@ pub(super) async fn act(
             Box::pin(pass_json(ctx, path, target, upstream)).await
         }
         Target::Flows
-        | Target::State
         | Target::Flow
         | Target::Admin(_)
         | Target::Absent
@@ -95,17 +97,35 @@ pub(super) async fn act(
     }
 }
 
-/// The engine that has what a request is about, if that is not the main one of a cluster.
+/// The engine that has what a request is about, if that is not the main one of a cluster. What each engine has for itself is that
+/// of the one that the request names.
 #[cfg(feature = "engine")]
-fn of_shard<'a>(ctx: &RequestContext<'a>, path: &Path<'_>, target: Target) -> Option<&'a Upstream> {
-    let shards = ctx.backend.shards.as_ref()?;
+fn of_shard<'a>(
+    ctx: &RequestContext<'a>,
+    path: &Path<'_>,
+    target: Target,
+) -> Result<Option<&'a Upstream>> {
+    let Some(shards) = &ctx.backend.shards else {
+        return Ok(None);
+    };
     match target {
-        Target::Endpoint => shards.of_endpoint(&ctx.head.method, path.below()),
-        Target::Admin(Admin::Inject | Admin::DebugNode(_)) => shards.of_element(&path.parameter(1)),
-        Target::Admin(Admin::Context | Admin::ForgetContext) => {
-            shards.of_element(&path.parameter(2))
+        Target::Endpoint => Ok(shards.of_endpoint(&ctx.head.method, path.below())),
+        Target::Admin(Admin::Inject | Admin::DebugNode(_)) => {
+            Ok(shards.of_element(&path.parameter(1)))
         }
-        _ => None,
+        Target::Admin(Admin::Context | Admin::ForgetContext) if path.parameter(1) != "global" => {
+            Ok(shards.of_element(&path.parameter(2)))
+        }
+        Target::Admin(
+            Admin::Context | Admin::ForgetContext | Admin::Diagnostics | Admin::Profile,
+        ) => match parameter(ctx.head, "shard") {
+            None => Ok(None),
+            Some(name) => {
+                let unknown = Error::Parameter("shard must be a name in cluster.place");
+                shards.of(&name).map(Some).ok_or(unknown)
+            }
+        },
+        _ => Ok(None),
     }
 }
 
@@ -132,6 +152,11 @@ async fn pass_json(
     let mut body = ctx.read_json_if_any().await?;
     if let Target::Admin(Admin::DebugNodes(_)) = target {
         body = nodes_seen(ctx, body).await?;
+        // Each engine passes over the nodes that it does not have.
+        #[cfg(feature = "engine")]
+        for (_, shard) in ctx.backend.shards.iter().flat_map(Shards::all) {
+            exchange(ctx, path, Outgoing::Whole(body.clone()), shard).await?;
+        }
     }
     pass(ctx, path, Outgoing::Whole(body), upstream).await
 }
@@ -152,7 +177,7 @@ pub(super) fn streamed(ctx: &mut RequestContext<'_>) -> Outgoing {
 }
 
 /// Passes a request on, and the answer back.
-async fn pass(
+pub(super) async fn pass(
     ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
     body: Outgoing,
@@ -340,54 +365,8 @@ async fn change(
     })
 }
 
-/// `GET /settings`: the upstream's, with the caller as the user, whatever user the upstream names.
-async fn settings(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
-    check_version(ctx)?;
-    let target = path.target(&ctx.outgoing().uri)?;
-    let began = trace::begin_call(ctx);
-    let mut watch = ctx.watch();
-    let front = forwarded_request(ctx, &target, Some(upstream));
-    // None of the client's own headers: a condition or a range would be about another body than the one it gets.
-    let head = || {
-        let mut request = upstream.own_head(&front);
-        *request.method_mut() = Method::GET;
-        let json = HeaderValue::from_static("application/json");
-        request.headers_mut().insert(ACCEPT, json);
-        request
-    };
-    let client = Some(ctx.peer.address.ip());
-    let sent = pin!(upstream.send(head, Outgoing::empty(), client));
-    let sent = watch.during(sent).await;
-    let sent = sent.map_err(|lapsed| ctx.lapsed(lapsed))?;
-    trace::end_call(ctx, upstream, began, sent.as_ref().map(Response::status));
-    let response = sent?;
-    no_refusal(upstream, response.status())?;
-    if let Some(error_page) = error_page_as_json(response.status(), response.headers()) {
-        return Ok(error_page);
-    }
-    if response.status() != StatusCode::OK {
-        return Ok(returned_response(ctx, upstream, response).map(Body::Upstream));
-    }
-    let response = upstream.whole(response).await?;
-    let Ok(Json::Object(mut settings)) = serde_json::from_slice(response.body()) else {
-        return Err(upstream::Error::Unexpected("its settings are no JSON object").into());
-    };
-    // Without authentication there is no user, and the editor then assumes every permission.
-    match ctx.caller.as_ref().filter(|_| ctx.gateway.auth.is_some()) {
-        Some(caller) => drop(settings.insert("user".to_owned(), identify::shown(caller))),
-        None => drop(settings.remove("user")),
-    }
-    // The editor shows it before the paths of endpoints.
-    let prefix = &ctx.backend.mount.prefix;
-    if let Some(Json::String(root)) = settings.get_mut("httpNodeRoot") {
-        root.insert_str(0, prefix);
-    }
-    let settings = Json::Object(settings).to_string();
-    Ok(response::uncached(response::json(StatusCode::OK, settings)))
-}
-
 /// The admin API's headers must be unambiguous before the upstream reads them.
-fn check_version(ctx: &RequestContext<'_>) -> Result<()> {
+pub(super) fn check_version(ctx: &RequestContext<'_>) -> Result<()> {
     if ctx.class != RouteClass::Endpoint {
         dialect::version(&ctx.head.headers)?;
     }

@@ -9,6 +9,7 @@ mod act;
 mod admin;
 #[cfg(feature = "engine")]
 mod admin_error;
+mod amended;
 mod audit_error;
 mod audit_log;
 mod auth;

@@ -11,20 +11,21 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
 /// The runtime is that of the request: permissions at one of them are none at the others. The samples are sums.
-pub(super) fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
     let gateway = ctx.gateway;
     if !gateway.config.console.enabled {
         return Err(Error::NotFound);
     }
     let here = ctx.backend;
     let closed = here.deployments.closed(ctx.now);
+    let (state, stopped) = here.flows_state().await;
     let body = json!({
         "time": rfc3339(ctx.now),
         "version": env!("CARGO_PKG_VERSION"),
         "build": env!("FLOWGATE_VERSION"),
-        "flows": here.deployments.state(),
+        "flows": state,
         "set_aside": here.deployments.set_aside(),
-        "stopped": here.deployments.stopped_flows(),
+        "stopped": stopped,
         "closed": closed.0.iter().map(|found| found.message.as_str()).collect::<Vec<_>>(),
         "runtime": runtime(here),
         "interval": INTERVAL.as_secs(),

@@ -40,7 +40,7 @@ pub(super) async fn act(
             let flows = sight(ctx).await?.1.shown();
             flow(&flows, &path.parameter(at)).map(Some)
         }
-        // An upstream's has no more than whether its flows run.
+        // An upstream's is reduced where it is passed on.
         Access::State if ctx.backend.runtime.upstream().is_some() => Ok(None),
         Access::State => {
             let sight = sight(ctx).await?.1;
@@ -96,7 +96,7 @@ pub(super) async fn nodes_seen(ctx: &RequestContext<'_>, body: Bytes) -> Result<
 
 /// The active flow set, and what the caller sees of it: found where deployments run, so that a large flow set does not
 /// stall a worker.
-async fn sight(ctx: &RequestContext<'_>) -> Result<(Arc<Active>, Arc<Sight>), Error> {
+pub(super) async fn sight(ctx: &RequestContext<'_>) -> Result<(Arc<Active>, Arc<Sight>), Error> {
     let backend = Arc::clone(ctx.backend);
     let mut watch = ctx.detached_watch();
     let task = async move {

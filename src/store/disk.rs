@@ -5,10 +5,12 @@ use super::database::{DATABASE, Database, Retention};
 use super::directory::Directory;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
 use super::replica::Replica;
+use super::upstream_history::KeptThere;
 use super::written::{FileIds, Written};
 use super::{Error, write_ahead_log};
 use crate::config;
 use crypto::Secret;
+use std::collections::HashMap;
 
 /// The state of the store's thread. The database closes before the directory is unlocked.
 pub(super) struct Disk {
@@ -26,6 +28,8 @@ pub(super) struct Disk {
     pub(super) unsynced: Option<i64>,
     /// What keeps the state of the engine elsewhere; `None`: nothing does.
     pub(super) replica: Option<Replica>,
+    /// What this process has added last to the history of each upstream.
+    pub(super) kept_there: HashMap<String, KeptThere>,
     credential_secret: Option<Secret>,
 }
 
@@ -53,6 +57,7 @@ impl Disk {
             written: None,
             unsynced: None,
             replica: None,
+            kept_there: HashMap::new(),
             credential_secret: config.credential_secret.clone(),
         };
         disk.finished = disk.bring_forward()?;

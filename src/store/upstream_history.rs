@@ -20,6 +20,13 @@ pub struct UpstreamRecord {
     pub sent: HashSet<SmolStr>,
 }
 
+/// The newest entry of an upstream's history, if this process has added it.
+pub(super) struct KeptThere {
+    number: i64,
+    rev: String,
+    flows: Arc<FlowSet>,
+}
+
 impl Store {
     /// Whether upstreams have a history.
     pub fn keeps_upstreams(&self) -> bool {
@@ -69,11 +76,8 @@ impl Disk {
         } = record;
         let newest = self.database.newest(&revision.runtime)?;
         let old = match &newest {
-            None => FlowSet::default(),
-            Some(newest) => {
-                let files = self.database.files(newest.number)?;
-                load::parse(files.flows.as_deref().unwrap_or(b"[]"))?
-            }
+            None => Arc::default(),
+            Some(newest) => self.flows_there(newest)?,
         };
         let Patch { text, counts } = Patch::between(&old, &flows);
         revision.counts = Some(counts);
@@ -90,8 +94,30 @@ impl Disk {
             credentials: None,
             touched: &touched(&old, &flows, &sent),
         };
-        self.database
+        let number = self
+            .database
             .add(&revision, &content, None, &self.retention)?;
+        self.kept_there.insert(
+            revision.runtime,
+            KeptThere {
+                number,
+                rev: revision.rev,
+                flows,
+            },
+        );
         Ok(())
+    }
+
+    /// The flow set of an entry: read only if another process has added it.
+    fn flows_there(&self, entry: &Revision) -> Result<Arc<FlowSet>, Error> {
+        let kept = self.kept_there.get(&entry.runtime);
+        if let Some(kept) =
+            kept.filter(|kept| (kept.number, &kept.rev) == (entry.number, &entry.rev))
+        {
+            return Ok(Arc::clone(&kept.flows));
+        }
+        let files = self.database.files(entry.number)?;
+        let flows = load::parse(files.flows.as_deref().unwrap_or(b"[]"))?;
+        Ok(Arc::new(flows))
     }
 }

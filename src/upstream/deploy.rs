@@ -8,7 +8,7 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 use tokio::time::timeout;
@@ -180,8 +180,20 @@ impl Upstream {
 
     /// The types of the nodes that can run there.
     pub async fn types(&self) -> Result<HashSet<String>, Error> {
+        let unread = "its node types are no list of sets";
+        let sets: Vec<NodeSet> = self.ask_json("/nodes", unread).await?;
+        let running = sets.into_iter().filter(|set| set.enabled && !set.failed());
+        Ok(running.flat_map(|set| set.types).collect())
+    }
+
+    /// Asks for JSON for the gateway itself; `unread` says that the answer is something else.
+    pub(super) async fn ask_json<T: DeserializeOwned>(
+        &self,
+        path: &'static str,
+        unread: &'static str,
+    ) -> Result<T, Error> {
         let head = || {
-            let mut request = self.own("/nodes");
+            let mut request = self.own(path);
             let json = HeaderValue::from_static("application/json");
             request.headers_mut().insert(ACCEPT, json);
             request
@@ -190,13 +202,10 @@ impl Upstream {
         match response.status() {
             StatusCode::OK => {}
             StatusCode::UNAUTHORIZED => return Err(self.refused()),
-            _ => return Err(Error::Unexpected("it does not show its node types")),
+            _ => return Err(Error::Unexpected(unread)),
         }
         let body = self.whole(response).await?.into_body();
-        let sets: Vec<NodeSet> = serde_json::from_slice(&body)
-            .map_err(|_| Error::Unexpected("its node types are no list of sets"))?;
-        let running = sets.into_iter().filter(|set| set.enabled && !set.failed());
-        Ok(running.flat_map(|set| set.types).collect())
+        serde_json::from_slice(&body).map_err(|_| Error::Unexpected(unread))
     }
 
     /// Reads the whole of an answer, of any type, within a time.

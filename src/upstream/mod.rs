@@ -17,6 +17,7 @@ mod deploy;
 #[cfg(feature = "engine")]
 mod download;
 mod early_response;
+mod flows_state;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod gateway_client;
@@ -48,6 +49,7 @@ pub use client_tls::OpenError;
 pub use deploy::{Change, Changed, Outcome, Shown};
 #[cfg(feature = "engine")]
 pub use download::download;
+pub use flows_state::FlowsState;
 pub use gateway_client::GatewayClient;
 pub use headers::{
     Authorization, ForwardedRequest, Identity, PERMISSIONS, REQUEST_ID, TRACEPARENT, TRACESTATE,

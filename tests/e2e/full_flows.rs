@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use tempfile::tempdir;
 
 /// A message that is injected at the start and goes round in a node, `times` as many each time.
-fn circling(times: usize) -> Vec<Json> {
+pub fn circling(times: usize) -> Vec<Json> {
     vec![
         json!({ "id": "loop", "type": "tab", "label": "Loop" }),
         json!({ "id": "go", "type": "inject", "z": "loop", "x": 1, "y": 1, "once": true, "onceDelay": 0,

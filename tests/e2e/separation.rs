@@ -4,6 +4,7 @@
 use crate::client::PASSWORD;
 use crate::comms_client::Channel;
 use crate::engine_process::{EngineProcess, Separated, command, write_file};
+use crate::full_flows::circling;
 use crate::harness::{
     Gateway, TEST_TIMEOUT, flow_set, hash, page, program, public, run_command, script, until,
 };
@@ -219,8 +220,8 @@ async fn while_the_engine_is_away_requests_are_503_and_editors_stay_connected() 
     assert_eq!(ended.code(), Some(0));
 }
 
-#[tokio::test]
-async fn an_editor_of_one_flow_sees_nothing_of_another_through_the_hop() {
+/// A user who sees the flow `one` only, and another one who sees all.
+fn users() -> String {
     let user = format!(
         "[[auth.user]]\nname = \"ann\"\npassword_hash = \"{}\"\npermissions = [\"flows.read:one\", \"status.read\", \"inject.write\"]\n",
         hash(PASSWORD)
@@ -229,7 +230,34 @@ async fn an_editor_of_one_flow_sees_nothing_of_another_through_the_hop() {
         "[\"flows.read:one\", \"status.read\", \"inject.write\"]",
         "[\"*\"]",
     );
-    let separated = Separated::start(&(user + &admin));
+    user + &admin
+}
+
+#[tokio::test]
+async fn the_flows_that_an_engine_has_stopped_are_shown_to_those_who_see_them() {
+    let separated = Separated::start(&users());
+    let token = separated.sign_in("admin").await;
+    let ann = separated.sign_in("ann").await;
+    let flows = flow_set(&[circling(2), page("one", "/one", "alive")]);
+    separated.deploy(&token, &flows).await;
+    until("it was stopped", async || {
+        read(&separated, &token, "/flows/state").await["stopped"][0]["id"] == "loop"
+    })
+    .await;
+    let seen = read(&separated, &ann, "/flows/state").await;
+    assert_eq!(seen, json!({ "state": "start" }));
+    let now = read(&separated, &token, "/gateway/now").await;
+    assert_eq!(now["stopped"][0]["id"], "loop");
+    let stop = separated.post("/flows/state").token(&token);
+    let stop = stop.json(&json!({ "state": "stop" })).send().await;
+    assert_eq!(stop.status, 200, "{}", stop.text());
+    let now = read(&separated, &token, "/gateway/now").await;
+    assert_eq!(now["flows"], "stop");
+}
+
+#[tokio::test]
+async fn an_editor_of_one_flow_sees_nothing_of_another_through_the_hop() {
+    let separated = Separated::start(&users());
     let token = separated.sign_in("admin").await;
     separated
         .deploy(&token, &flow_set(&[reporting("one"), reporting("two")]))

@@ -4,6 +4,7 @@
 use crate::fail_over::{
     Certificates, Member, assert_one_at_a_time, engine_of, node, until_says, writing, written,
 };
+use crate::full_flows::circling;
 use crate::harness::{Process, flow_set, page, public, restart_marker, script, until};
 use crate::isolation::{children, signal};
 use crate::separation::echo;
@@ -206,10 +207,12 @@ async fn an_editor_at_any_member_injects_debugs_and_reads_contexts_in_all_shards
     let members = Members::start().await;
     let Members { one, token, .. } = &members;
     let mut flows = both("here");
-    let inject = json!({ "props": [{ "p": "payload" }], "payload": "x", "payloadType": "str", "wires": [["debug"]] });
+    let inject = |payload: &str| json!({ "props": [{ "p": "payload" }], "payload": payload, "payloadType": "str", "wires": [["debug"]] });
     let debug = json!({ "active": true, "tosidebar": true, "complete": "payload", "targetType": "msg", "wires": [] });
     let more = [
-        node("there", ("inject", "inject"), inject),
+        node("there", ("inject", "inject"), inject("x")),
+        node("there", ("unseen", "inject"), inject("unseen")),
+        node("there", ("seen", "inject"), inject("seen")),
         node("there", ("debug", "debug"), debug),
     ];
     flows.as_array_mut().unwrap().extend(more);
@@ -218,14 +221,14 @@ async fn an_editor_at_any_member_injects_debugs_and_reads_contexts_in_all_shards
 
     let mut editor = one.editor(token).await;
     editor.subscribe("debug").await;
-    let injected = async || {
-        let answer = one.post("/inject/inject").token(token).send().await;
+    let injected = async |id: &str| {
+        let answer = one.post(&format!("/inject/{id}")).token(token).send().await;
         assert_eq!(answer.status, 200, "{}", answer.text());
     };
     // The subscription arrives there when it does.
     let found = async {
         loop {
-            injected().await;
+            injected("inject").await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
@@ -238,6 +241,17 @@ async fn an_editor_at_any_member_injects_debugs_and_reads_contexts_in_all_shards
         () = found => unreachable!(),
     };
     assert_eq!(message, "x");
+    for (switch, id) in [("disable", "unseen"), ("enable", "seen")] {
+        let switched = one.post(&format!("/debug/{switch}")).token(token);
+        let answer = switched.json(&json!({ "nodes": ["debug"] })).send().await;
+        assert!(answer.status < 300, "{}", answer.text());
+        injected(id).await;
+    }
+    let next = editor.find(|message| {
+        let text = message["data"]["msg"].as_str().unwrap_or_default();
+        text.ends_with("seen").then(|| text.to_owned())
+    });
+    assert_eq!(next.await, "seen");
 
     let context = one.get("/context/flow/there").token(token).send().await;
     assert!(
@@ -321,6 +335,45 @@ async fn a_flow_with_a_global_context_of_its_own_shares_it_with_none_elsewhere()
     }
     until_answers(one, "/here").await;
     assert_eq!(text(one, "/here").await, "2");
+
+    // Each engine's own is asked for by the name of the shard.
+    let global = async |query: &str| {
+        let path = format!("/context/global{query}");
+        let answer = one.get(&path).token(token).send().await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()["cluster"]["n"]["msg"].clone()
+    };
+    assert_eq!(global("").await, "2");
+    assert_eq!(global("?shard=east").await, "4");
+    for path in ["/diagnostics", "/gateway/profile", "/context/global"] {
+        for (shard, status) in [("east", 200), ("north", 400)] {
+            let path = format!("{path}?seconds=1&shard={shard}");
+            let answer = one.get(&path).token(token).send().await;
+            assert_eq!(answer.status, status, "{path}: {}", answer.text());
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_member_says_which_flows_the_engines_of_shards_have_stopped() {
+    let members = Members::with("place = { Loop = \"east\" }").await;
+    let Members {
+        one, east, token, ..
+    } = &members;
+    let flows = flow_set(&[page("here", "/here", "here"), circling(2)]);
+    one.deploy(token, &flows).await;
+    for member in [one, east] {
+        let read = async |path: &str| member.get(path).token(token).send().await.json();
+        until("it says that the flow was stopped", async || {
+            read("/flows/state").await["stopped"][0]["id"] == "loop"
+        })
+        .await;
+        let now = read("/gateway/now").await;
+        assert_eq!(
+            (&now["flows"], &now["stopped"][0]["id"]),
+            (&json!("start"), &json!("loop"))
+        );
+    }
 }
 
 #[tokio::test]
