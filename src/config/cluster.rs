@@ -92,9 +92,10 @@ fn of_table(
     let text = |text: &str| Some(text.to_owned());
     let own_globals = source.list(raw.own_global_context, "the label or id of a tab", text)?;
     places.own_globals = own_globals.into_iter().flatten().collect();
+    let operations = operations(raw.operations, &places, source)?;
     let shards = places.shards().into_iter();
     let shards = shards.map(|shard| {
-        let process = process.of_shard(shard, table)?;
+        let process = process.of_shard((shard, operations.get(shard).copied()), table)?;
         Ok((shard.to_owned(), process))
     });
     Ok(Cluster {
@@ -110,6 +111,23 @@ fn of_table(
         name,
         places,
     })
+}
+
+/// Where the engine of each shard has its operations listener, for those that have one.
+fn operations(
+    raw: BTreeMap<Spanned<String>, Spanned<Value>>,
+    places: &Places,
+    source: &Source<'_>,
+) -> Result<BTreeMap<String, SocketAddr>, SpannedError> {
+    let shards = places.shards();
+    let address = |(name, entry): (Spanned<String>, Spanned<Value>)| {
+        if !shards.contains(name.get_ref().as_str()) {
+            let sentence = "this is for the names of members in cluster.place";
+            return Err(SpannedError::rule(name.span(), sentence));
+        }
+        Ok((name.into_inner(), source.address(&entry)?))
+    };
+    raw.into_iter().map(address).collect()
 }
 
 /// Completes the places with what is known of the engine, and makes them a rule for deployments.

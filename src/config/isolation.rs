@@ -142,12 +142,16 @@ fn short(path: PathBuf, span: &Span) -> Result<PathBuf, SpannedError> {
 
 impl EngineProcess {
     /// The process of a shard, with files of its own; its settings are still to be made.
-    pub(super) fn of_shard(&self, shard: &str, span: &Span) -> Result<Self, SpannedError> {
+    pub(super) fn of_shard(
+        &self,
+        (shard, operations): (&str, Option<SocketAddr>),
+        span: &Span,
+    ) -> Result<Self, SpannedError> {
         let beside = |path: &Path, name: String| path.with_file_name(name);
         Ok(Self {
             directory: beside(&self.directory, format!("{ENGINE_DIRECTORY}-{shard}")),
             socket: short(beside(&self.socket, format!("engine-{shard}.sock")), span)?,
-            operations: None,
+            operations,
             ..self.clone()
         })
     }

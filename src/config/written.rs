@@ -184,7 +184,7 @@ fn origin(url: &str) -> String {
 /// Tables that are settings: the names in them are the operator's, and none is a secret.
 #[rustfmt::skip]
 const TABLES: &[&str] = &["auth.permission_networks", "auth.jwt.grant.claims", "auth.oidc.grant.claims", "upstream.permissions",
-    "cluster.place"];
+    "cluster.place", "cluster.operations"];
 
 /// Settings whose URLs are shown up to the host.
 #[rustfmt::skip]

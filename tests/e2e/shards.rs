@@ -1,6 +1,7 @@
 //! Flows of a cluster that have a place run in an engine of their own at that member, and at another one when it fails: requests, events
 //! and deployments reach them as if there were one engine.
 
+use crate::client::Client;
 use crate::fail_over::{
     Certificates, Member, assert_one_at_a_time, engine_of, node, until_says, writing, written,
 };
@@ -10,7 +11,9 @@ use crate::isolation::{children, signal};
 use crate::separation::echo;
 use crate::tunnel::{open_as, try_out};
 use serde_json::{Value as Json, json};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
+use testing::ports;
 use testing::postgres::Postgres;
 
 /// `GET /there` counts in a context that members share, and names the shard.
@@ -356,7 +359,11 @@ async fn a_flow_with_a_global_context_of_its_own_shares_it_with_none_elsewhere()
 
 #[tokio::test]
 async fn every_member_says_which_flows_the_engines_of_shards_have_stopped() {
-    let members = Members::with("place = { Loop = \"east\" }").await;
+    let operations = ports::free();
+    let lines = format!(
+        "place = {{ Loop = \"east\" }}\noperations = {{ east = \"127.0.0.1:{operations}\" }}"
+    );
+    let members = Members::with(&lines).await;
     let Members {
         one, east, token, ..
     } = &members;
@@ -374,6 +381,12 @@ async fn every_member_says_which_flows_the_engines_of_shards_have_stopped() {
             (&json!("start"), &json!("loop"))
         );
     }
+    let engine = Client {
+        operations: SocketAddr::from((Ipv4Addr::LOCALHOST, operations)),
+        ..Client::clone(east)
+    };
+    let series = "flowgate_flows_stopped_total{reason=\"queue\"}";
+    assert_eq!(engine.metric(series).await, Some(1.0));
 }
 
 #[tokio::test]

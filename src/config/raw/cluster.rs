@@ -18,4 +18,6 @@ pub(in crate::config) struct Cluster {
     #[serde(default)]
     pub(in crate::config) place: BTreeMap<Spanned<String>, Spanned<Value>>,
     pub(in crate::config) own_global_context: List,
+    #[serde(default)]
+    pub(in crate::config) operations: BTreeMap<Spanned<String>, Spanned<Value>>,
 }

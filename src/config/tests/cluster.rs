@@ -61,6 +61,29 @@ fn a_cluster_needs_a_shared_store_an_isolated_engine_and_one_secret_for_all() {
 }
 
 #[test]
+fn the_engine_of_a_shard_has_its_operations_listener() {
+    let member = cluster("https://10.0.0.5:8444");
+    let operations = |name: &str| {
+        let lines =
+            format!("place = {{ a = \"east\" }}\noperations = {{ {name} = \"127.0.0.1:9092\" }}\n");
+        format!("{STORAGE}{ENGINE}{member}{lines}")
+    };
+    let config = good(&operations("east"));
+    for (shard, expected) in [
+        (None, "operations = \"off\""),
+        (Some("east"), "operations = \"127.0.0.1:9092\""),
+    ] {
+        let text = serde_json::to_string(&config.handover(shard).unwrap()).unwrap();
+        assert!(text.replace("\\\"", "\"").contains(expected), "{text}");
+    }
+    let error = bad(&operations("west"));
+    assert!(
+        error.contains("names of members in cluster.place"),
+        "{error}"
+    );
+}
+
+#[test]
 fn the_process_of_a_member_gets_nothing_of_the_database() {
     let member = cluster("https://10.0.0.5:8444");
     let config = good(&format!("{STORAGE}{ENGINE}{SHARED}{member}"));
