@@ -1,5 +1,7 @@
 //! Memory that was needed for a moment goes back to the system.
 
+use rustix::mm::{Advice, madvise};
+
 /// Gives back what this thread's allocations held and the allocator keeps, which does so by itself only while the thread is
 /// busy: 24 MiB after a deployment of 10,000 nodes. So each thread that takes part in a deployment calls it. Takes some
 /// milliseconds. Does nothing in a program with another allocator.
@@ -9,4 +11,23 @@
 )]
 pub fn purge() {
     unsafe { libmimalloc_sys::mi_collect(true) }
+}
+
+/// Unmaps the program's code and constants, of which serving needs a fraction of what the start has needed. What is needed
+/// again is mapped again, from the page cache or the program's file, which stays what it was while it runs (`MADV_DONTNEED`,
+/// madvise(2)).
+#[allow(
+    unsafe_code,
+    reason = "no wrapper knows that the range has only pages of the file: from the beginning of the program to the end of its code \
+              (end(3)) the linker puts segments that nothing may write, so no page has a content of its own that would be lost"
+)]
+pub fn unmap_program() {
+    unsafe extern "C" {
+        safe static __executable_start: u8;
+        safe static etext: u8;
+    }
+    let (start, end) = (&raw const __executable_start, &raw const etext);
+    let length = end.addr().saturating_sub(start.addr());
+    // Without it, more of the program stays mapped.
+    let _ = unsafe { madvise(start.cast_mut().cast(), length, Advice::LinuxDontNeed) };
 }

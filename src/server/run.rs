@@ -4,6 +4,7 @@
 use super::engine_process::Handed;
 use super::sd_notify::Supervisor;
 use super::{Error, Inherited, OfEngine, Running, inaccessible_paths, reload, start_with};
+use crate::allocator;
 use crate::config::{Config, EngineListen};
 use crypto::Secret;
 use rustix::fs::Mode;
@@ -121,6 +122,7 @@ fn run_until_signalled(
         let supervisor = Supervisor::of_environment();
         supervisor.ready("serving");
         report();
+        allocator::unmap_program();
         until_end(&running, &mut signals, &supervisor).await;
         supervisor.stopping();
         tracing::info!("draining: finishing open requests, accepting no new connections; a second signal exits at once");

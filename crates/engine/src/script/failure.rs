@@ -81,7 +81,7 @@ pub(super) fn thrown_by_code<'js>(
     });
     let (frames, place) = relocate(&failure.stack);
     let own = scripts.current.borrow().clone();
-    let source = own.as_ref().map(|state| state.source.text());
+    let source = own.as_ref().map(|state| state.program.text.text());
     let at = place.and_then(|(line, column)| {
         Some((
             source.as_ref()?.lines().nth(line as usize - 1)?,

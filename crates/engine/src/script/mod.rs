@@ -27,6 +27,7 @@ mod modules;
 mod node_state;
 mod outputs;
 mod paths;
+mod program;
 mod realm;
 pub mod regexp;
 mod rejections;
@@ -53,6 +54,7 @@ pub use sandbox::{Code, Sandbox};
 use crate::settings::Settings;
 use atoms::Names;
 use node_state::State;
+use program::Programs;
 use realm::SharedRealm;
 use rejections::Rejections;
 use rquickjs::context::{EvalOptions, intrinsic};
@@ -128,6 +130,7 @@ pub struct Scripts {
     memory_limit: usize,
     /// The directory below which modules of npm are.
     modules: PathBuf,
+    programs: Programs,
     /// What is known of sources, by their SHA-256: the texts are not kept.
     checked: RefCell<HashMap<[u8; 32], Result<Body, SyntaxError>>>,
     /// The node whose code runs.
@@ -205,6 +208,7 @@ impl Scripts {
             default_limit: config.script_timeout,
             memory_limit: config.script_memory,
             modules: config.modules.clone(),
+            programs: Programs::default(),
             checked: RefCell::default(),
             current: RefCell::default(),
             plains: RefCell::default(),

@@ -1,8 +1,7 @@
 //! The state of one function node while its code runs, and how natives of the library reach it.
 
 use super::effect::Effect;
-use super::kept_text::KeptText;
-use super::source::Uses;
+use super::program::Program;
 use super::{Scripts, from_js};
 use crate::node_context::NodeContext;
 use rquickjs::{Ctx, Exception, Object as JsObject, Persistent, Result, Value as JsValue};
@@ -25,17 +24,13 @@ pub(super) enum Phase {
 /// One function node, as its code sees it and changes it.
 pub(super) struct State {
     pub(super) node: NodeContext,
-    /// The source of what runs for every message.
-    pub(super) source: KeptText,
+    /// What runs for every message.
+    pub(super) program: Rc<Program>,
     pub(super) phase: Cell<Phase>,
     pub(super) closing: Cell<bool>,
     pub(super) shows_status: Cell<bool>,
-    /// Whether the node is done with a message when the function returns.
-    pub(super) auto_done: bool,
     /// Whether a complete node receives the messages with which this one is done.
     pub(super) watched: Cell<bool>,
-    /// The properties of its message that the code can see; `None`: all.
-    pub(super) visible: Option<Box<[SmolStr]>>,
     pub(super) given: RefCell<Option<Given>>,
     late: RefCell<Vec<Late>>,
     /// The prototype of plain objects in the node's realm; it also leads to that realm.
@@ -44,21 +39,29 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(node: NodeContext, source: &SmolStr, uses: &Uses) -> Self {
+    pub(super) fn new(node: NodeContext, program: Rc<Program>) -> Self {
         Self {
             node,
-            source: KeptText::new(source),
+            program,
             phase: Cell::new(Phase::Ready),
             closing: Cell::new(false),
             shows_status: Cell::new(false),
-            auto_done: !uses.done,
             watched: Cell::new(true),
-            visible: uses.visible.clone(),
             given: RefCell::default(),
             late: RefCell::default(),
             plain: RefCell::new(None),
             effects: RefCell::default(),
         }
+    }
+
+    /// Whether the node is done with a message when the function returns.
+    pub(super) fn auto_done(&self) -> bool {
+        !self.program.uses.done
+    }
+
+    /// The properties of its message that the code can see; `None`: all.
+    pub(super) fn visible(&self) -> Option<&[SmolStr]> {
+        self.program.uses.visible.as_deref()
     }
 
     pub(super) fn push(&self, effect: Effect) {

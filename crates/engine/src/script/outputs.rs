@@ -47,7 +47,7 @@ impl<'a, 'js> Outputs<'a, 'js> {
         let state = self.state;
         if result == given {
             let message = self.message(result)?;
-            state.push(if state.auto_done {
+            state.push(if state.auto_done() {
                 Effect::Pass(message)
             } else {
                 Effect::SendFirst(message)
@@ -65,7 +65,7 @@ impl<'a, 'js> Outputs<'a, 'js> {
             };
             self.send(result, now, false)?;
         }
-        if state.auto_done {
+        if state.auto_done() {
             self.done(given)?;
         }
         Ok(())
@@ -195,7 +195,7 @@ impl<'a, 'js> Outputs<'a, 'js> {
 /// The given message as the code has changed it, if the value is that one and the code does not see all of it: what it
 /// cannot see is as it was.
 fn given(scripts: &Scripts, state: &State, value: &JsValue<'_>) -> Result<Option<Message>> {
-    let (Some(visible), Some(object)) = (&state.visible, value.as_object()) else {
+    let (Some(visible), Some(object)) = (state.visible(), value.as_object()) else {
         return Ok(None);
     };
     let before = {
@@ -214,7 +214,7 @@ fn given(scripts: &Scripts, state: &State, value: &JsValue<'_>) -> Result<Option
 /// Sends the given message with its own id, if the value is that one and the code cannot see the id; returns whether it is.
 pub(super) fn send_given(scripts: &Scripts, state: &State, value: &JsValue<'_>) -> Result<bool> {
     let sees_id = |visible: &[SmolStr]| visible.iter().any(|name| name == "_msgid");
-    if state.visible.as_deref().is_none_or(sees_id) {
+    if state.visible().is_none_or(sees_id) {
         return Ok(false);
     }
     let message = given(scripts, state, value)?;

@@ -5,8 +5,9 @@
 //! each node has for itself is in the global object of its own realm; in the shared one it surrounds the code as the
 //! parameters of a function.
 
+use super::program::{Program, SharedCode};
 use super::sharing::Sharing;
-use super::{FREEZE, SHARE, Scripts, compile, options};
+use super::{FREEZE, SHARE, Scripts, compile, options, source};
 use rquickjs::function::{Args, IntoArgs};
 use rquickjs::{
     CatchResultExt, Context, Ctx, FromJs, Function, Object as JsObject, Persistent, Result,
@@ -128,26 +129,39 @@ impl Realm {
         function.call_arg(all)
     }
 
-    /// Makes a function of a piece of the node's code, which is this expression.
+    /// The function of the node's program: its own, of code that nodes of this realm compile once.
+    pub(super) fn function<'js>(&self, ctx: &Ctx<'js>, program: &Program) -> Result<Function<'js>> {
+        let expression = || source::as_function(&program.text.text());
+        if !self.is_shared {
+            return compile::function(ctx, &expression());
+        }
+        if let Some(code) = program.shared.get() {
+            return self.furnish(ctx, code);
+        }
+        let code = SharedCode::compile(ctx, &expression())?;
+        self.furnish(ctx, program.shared.get_or_init(|| code))
+    }
+
+    /// Makes a function of another piece of the node's code, which is this expression.
     pub(super) fn compile<'js>(&self, ctx: &Ctx<'js>, expression: &str) -> Result<Function<'js>> {
-        let names = if self.is_shared {
-            Sharing::own_names(expression)
+        if self.is_shared {
+            self.furnish(ctx, &SharedCode::compile(ctx, expression)?)
         } else {
-            Vec::new()
-        };
-        if names.is_empty() {
-            return compile::function(ctx, expression);
+            compile::function(ctx, expression)
         }
-        let around = format!(
-            "(function ({}) {{ return {expression} }})",
-            names.join(", ")
-        );
-        let around = compile::function(ctx, &around)?;
-        let mut values = Args::new(ctx.clone(), names.len());
-        for name in names {
-            values.push_arg(self.call::<_, JsValue<'js>>(ctx, "offer", (name,))?)?;
+    }
+
+    /// Gives code what the node has for itself.
+    fn furnish<'js>(&self, ctx: &Ctx<'js>, code: &SharedCode) -> Result<Function<'js>> {
+        let function = code.function.clone().restore(ctx)?;
+        if code.names.is_empty() {
+            return Ok(function);
         }
-        around.call_arg(values)
+        let mut values = Args::new(ctx.clone(), code.names.len());
+        for name in &code.names {
+            values.push_arg(self.call::<_, JsValue<'js>>(ctx, "offer", (*name,))?)?;
+        }
+        function.call_arg(values)
     }
 
     /// The node has closed.
@@ -155,6 +169,26 @@ impl Realm {
         if !self.is_shared {
             scripts.plains.borrow_mut().remove(&self.plain);
         }
+    }
+}
+
+impl SharedCode {
+    /// Compiles a function, which is this expression.
+    fn compile(ctx: &Ctx<'_>, expression: &str) -> Result<Self> {
+        let names = Sharing::own_names(expression);
+        let function = if names.is_empty() {
+            compile::function(ctx, expression)?
+        } else {
+            let around = format!(
+                "(function ({}) {{ return {expression} }})",
+                names.join(", ")
+            );
+            compile::function(ctx, &around)?
+        };
+        Ok(Self {
+            names,
+            function: Persistent::save(ctx, function),
+        })
     }
 }
 

@@ -44,7 +44,6 @@ pub struct Sandbox {
     waiting: VecDeque<Message>,
     /// Without that for every message, which the state has.
     code: Code,
-    uses: source::Uses,
     limit: Duration,
     scripts: Rc<Scripts>,
 }
@@ -60,16 +59,14 @@ struct Loaded {
 impl Sandbox {
     /// A sandbox that has not run anything yet.
     pub fn new(scripts: Rc<Scripts>, mut code: Code, node: NodeContext) -> Self {
-        let uses = source::uses(&code.function);
         let limit = code.limit.unwrap_or(scripts.default_limit);
-        let function = std::mem::take(&mut code.function);
-        let state = Rc::new(State::new(node, &function, &uses));
+        let program = scripts.programs.of(&std::mem::take(&mut code.function));
+        let state = Rc::new(State::new(node, program));
         Self {
             loaded: None,
             state,
             waiting: VecDeque::new(),
             code,
-            uses,
             limit,
             scripts,
         }
@@ -78,7 +75,7 @@ impl Sandbox {
     /// The pieces of source: for messages, before the first one, and when the node closes.
     fn sources(&self) -> [Cow<'_, str>; 3] {
         [
-            self.state.source.text(),
+            self.state.program.text.text(),
             self.code.initialize.trim_start().into(),
             self.code.finalize.trim_start().into(),
         ]
@@ -181,7 +178,7 @@ impl Sandbox {
     fn run(&mut self, message: &Message) -> Vec<Effect> {
         self.invoke(Some(message), |sandbox, ctx, loaded| {
             let (scripts, state) = (&sandbox.scripts, &sandbox.state);
-            let msg = to_js::message(scripts, ctx, message, state.visible.as_deref())?;
+            let msg = to_js::message(scripts, ctx, message, state.visible())?;
             state.given.replace(Some(Given {
                 object: Persistent::save(ctx, msg.clone()),
                 message: message.clone(),
@@ -202,7 +199,7 @@ impl Sandbox {
                 return Ok(());
             };
             if result.is_promise() {
-                if let (Some(visible), Some(object)) = (&state.visible, msg.as_object()) {
+                if let (Some(visible), Some(object)) = (state.visible(), msg.as_object()) {
                     to_js::complete(scripts, object, message, visible)?;
                     state.given.take();
                 }
@@ -223,7 +220,7 @@ impl Sandbox {
         if let Some(shared) = &loaded.node {
             return Ok(shared.clone().restore(ctx)?.into_value());
         }
-        if self.uses.node == NodeUse::None {
+        if self.state.program.uses.node == NodeUse::None {
             return Ok(JsValue::new_undefined(ctx.clone()));
         }
         let id = to_js::value(&self.scripts, ctx, &self.state.given_id())?;
@@ -337,7 +334,7 @@ impl Sandbox {
             return Realm::shared(&self.scripts, sharing.names_own, |ctx| self.about(ctx));
         }
         let [_, initialize, finalize] = &sources;
-        let has_collections = self.uses.collections
+        let has_collections = self.state.program.uses.collections
             || !self.code.imports.is_empty()
             || source::uses(initialize).collections
             || source::uses(finalize).collections;
@@ -359,8 +356,8 @@ impl Sandbox {
 
     /// The function, and `node` if it is the same for all messages.
     fn compile(&self, ctx: &Ctx<'_>, realm: &Realm) -> rquickjs::Result<Compiled> {
-        let function = realm.compile(ctx, &source::as_function(&self.state.source.text()))?;
-        let node = if self.uses.node == NodeUse::Shared {
+        let function = realm.function(ctx, &self.state.program)?;
+        let node = if self.state.program.uses.node == NodeUse::Shared {
             let shared: JsObject<'_> = realm.call(ctx, "sharedNode", ())?;
             Some(Persistent::save(ctx, shared))
         } else {

@@ -8,6 +8,7 @@ mod lifecycle;
 mod modules;
 mod modules_refused;
 mod outputs;
+mod program;
 mod shared_realm;
 mod values;
 mod visible;
