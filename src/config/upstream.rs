@@ -14,6 +14,9 @@ use std::path::Path;
 use std::time::Duration;
 use toml::Spanned;
 
+/// The most idle connections that a worker keeps.
+const MAX_POOL: usize = 10_000;
+
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -113,7 +116,7 @@ fn upstream(
         first_byte: source.duration(raw.first_byte, 60 * SECOND, MS..=HOUR)?,
         idle: source.duration(raw.idle, 60 * SECOND, MS..=HOUR)?,
         keep_alive: source.duration(raw.keep_alive, 4 * SECOND, MS..=HOUR)?,
-        pool: number(raw.pool, 64, 0..=10_000)?,
+        pool: number(raw.pool, in_flight.0.min(MAX_POOL), 0..=MAX_POOL)?,
         max_in_flight: in_flight.0,
         max_in_flight_per_address: in_flight.1,
         max_tunnels: tunnels.0,

@@ -26,6 +26,19 @@ fn a_single_upstream_serves_all_hosts_and_paths() {
 }
 
 #[test]
+fn as_many_connections_are_kept_as_requests_may_use_at_a_time() {
+    for (lines, kept) in [
+        ("", 1024),
+        ("max_in_flight = 10", 10),
+        ("max_in_flight = 1000000", 10_000),
+        ("pool = 3", 3),
+    ] {
+        let config = good(&format!("[upstream]\nurl = \"http://[::1]\"\n{lines}"));
+        assert_eq!(config.upstreams[0].pool, kept, "{lines}");
+    }
+}
+
+#[test]
 fn several_upstreams_have_separate_mounts() {
     let config = good(&format!(
         "{TWO}name = \"plant\"\nhost = [\"Flows.example.org\"]\npath = \"/Plant1/\"\nstrip = false\n\
