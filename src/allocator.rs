@@ -15,6 +15,7 @@ pub fn purge() {
 
 /// Unmaps the program's code and constants, of which serving needs a fraction of what the start has needed. What is in use is mapped
 /// again at once, from the page cache or the program's file, which stays what it was while it runs (`MADV_DONTNEED`, madvise(2)).
+/// Breakpoints of a debugger that are set already are lost.
 #[allow(
     unsafe_code,
     reason = "no wrapper knows that the range has only pages of the file: from the beginning of the program to the end of its code \

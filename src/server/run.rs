@@ -17,14 +17,14 @@ use std::process::{self, ExitCode};
 use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
 /// Descriptors that are not connections: sockets, files, the database, pipes, what asks for metrics.
 const OTHER_DESCRIPTORS: usize = 64;
 
-/// The interval at which the program is unmapped, but for what is in use: the start needs most of it, and a sign-in or a deployment
-/// some more. Our choice: it takes less than a millisecond.
-const UNMAP: Duration = Duration::from_secs(10);
+/// The time after which what only the start has needed of the program is unmapped. Our choice: flows have started by then, and who
+/// has started it has signed in.
+const STARTED: Duration = Duration::from_secs(10);
 
 /// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes,
 /// certificates and the account at the upstream again, and so does a change of their files.
@@ -126,6 +126,10 @@ fn run_until_signalled(
         let supervisor = Supervisor::of_environment();
         supervisor.ready("serving");
         report();
+        tokio::spawn(async {
+            sleep(STARTED).await;
+            allocator::unmap_program();
+        });
         until_end(&running, &mut signals, &supervisor).await;
         supervisor.stopping();
         tracing::info!("draining: finishing open requests, accepting no new connections; a second signal exits at once");
@@ -142,7 +146,6 @@ fn run_until_signalled(
 async fn until_end(running: &Running, signals: &mut Signals, supervisor: &Supervisor) {
     let mut looks = ticks(running.gateway().config.server.watch);
     let mut pings = ticks(supervisor.watchdog());
-    let mut unmaps = ticks(Some(UNMAP));
     loop {
         let by = tokio::select! {
             order = signals.next() => match order {
@@ -158,10 +161,6 @@ async fn until_end(running: &Running, signals: &mut Signals, supervisor: &Superv
             }
             () = tick(&mut pings) => {
                 ping(running, supervisor).await;
-                continue;
-            }
-            () = tick(&mut unmaps) => {
-                allocator::unmap_program();
                 continue;
             }
         };

@@ -94,12 +94,12 @@ impl Database {
 }
 
 /// Compresses a text for a row: flow sets are repetitive, and a tenth of their bytes is kept.
-pub(super) fn pack(text: &str) -> Vec<u8> {
+pub(in crate::store) fn pack(text: &str) -> Vec<u8> {
     lz4_flex::compress_prepend_size(text.as_bytes())
 }
 
 /// Decompresses it. A byte of LZ4 expands to at most 255: more means damage.
-pub(super) fn unpack(content: &[u8]) -> Option<String> {
+pub(in crate::store) fn unpack(content: &[u8]) -> Option<String> {
     let (size, packed) = lz4_flex::block::uncompressed_size(content)
         .ok()
         .filter(|(size, packed)| size / 255 <= packed.len())?;

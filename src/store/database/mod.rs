@@ -25,6 +25,8 @@ mod touched;
 pub(super) use changes::CHANNEL;
 #[cfg(feature = "postgres")]
 pub(super) use connection::{Connector, LOCK_IS_TAKEN, failure, limit};
+#[cfg(feature = "postgres")]
+pub(super) use contents::{pack, unpack};
 pub(super) use deployments::{Content, Deployment};
 #[cfg(feature = "postgres")]
 pub(super) use follow::{changes_since, sessions_with_uses};

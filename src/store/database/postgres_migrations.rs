@@ -94,6 +94,9 @@ const MIGRATIONS: &[&str] = &[
         RETURN given;
     END $$;
 ",
+    "
+    ALTER TABLE engine_state ADD COLUMN packed BOOLEAN NOT NULL DEFAULT false;
+",
 ];
 
 /// The number of a lock that is held while tables are made: the first letters of the program's name.

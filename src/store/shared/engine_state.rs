@@ -4,9 +4,10 @@
 //! begin with that of the shard and a colon.
 
 use super::ANSWER;
-use crate::store::database::{Connector, failure};
+use crate::store::database::{Connector, failure, pack, unpack};
 use crate::store::engine_state::{DEPLOYED, MARKS};
 use crate::store::{EngineState, Error, is_context, is_engine_state, is_global_context};
+use std::borrow::Cow;
 use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::Client;
@@ -14,6 +15,9 @@ use tokio_postgres::types::ToSql;
 
 /// The time for all of it to arrive or be written. Our choice: as long as PostgreSQL may take for a statement.
 const TRANSFER: Duration = Duration::from_secs(8);
+
+/// The bytes from which a part is compressed. Our choice: PostgreSQL compresses what is longer than 2 KB, fifty times as slowly.
+const LONG: usize = 2048;
 
 /// The kept state.
 pub struct KeptState {
@@ -56,13 +60,13 @@ impl KeptState {
 
     /// All of it; nothing: no engine of the cluster has run yet.
     pub async fn all(&mut self) -> Result<EngineState, Error> {
-        let sql = "SELECT name, content FROM engine_state";
+        let sql = "SELECT name, content, packed FROM engine_state";
         self.query(sql, &[]).await
     }
 
     /// The flows, and whether they run.
     pub async fn flows(&mut self) -> Result<EngineState, Error> {
-        let sql = "SELECT name, content FROM engine_state WHERE name = ANY($1)";
+        let sql = "SELECT name, content, packed FROM engine_state WHERE name = ANY($1)";
         self.query(sql, &[&DEPLOYED]).await
     }
 
@@ -78,7 +82,8 @@ impl KeptState {
         self.client = Some(client);
         let entry = |row: &tokio_postgres::Row| {
             let name = self.name_here(row.get(0))?;
-            let content = String::from_utf8(row.get(1)).map_err(|_| Error::Invalid {
+            let content = as_text((row.get(1), row.get(2)));
+            let content = content.ok_or_else(|| Error::Invalid {
                 what: name.to_owned(),
                 reason: "it is no text".to_owned(),
             });
@@ -109,17 +114,19 @@ impl KeptState {
         let sql = "WITH held AS (
                        SELECT 1 FROM engine_lease WHERE shard = $4 AND fence = $1 AND holder IS NOT NULL FOR KEY SHARE
                    )
-                   INSERT INTO engine_state (name, content)
-                   SELECT part.name, part.content FROM unnest($2::text[], $3::bytea[]) AS part (name, content), held
-                   ON CONFLICT (name) DO UPDATE SET content = excluded.content";
+                   INSERT INTO engine_state (name, content, packed)
+                   SELECT part.name, part.content, part.packed
+                   FROM unnest($2::text[], $3::bytea[], $5::boolean[]) AS part (name, content, packed), held
+                   ON CONFLICT (name) DO UPDATE SET content = excluded.content, packed = excluded.packed";
         let names: Vec<String> = state
             .keys()
             .map(|name| self.name_in_database(name))
             .collect();
-        let contents: Vec<&[u8]> = state.values().map(String::as_bytes).collect();
+        let (contents, packed): (Vec<Cow<'_, [u8]>>, Vec<bool>) =
+            state.values().map(|text| as_stored(text)).unzip();
         let client = self.connected().await?;
         let shard = self.shard.clone();
-        let values: [&(dyn ToSql + Sync); 4] = [&fence, &names, &contents, &shard];
+        let values: [&(dyn ToSql + Sync); 5] = [&fence, &names, &contents, &shard, &packed];
         let asked = client.execute(sql, &values);
         let kept = timeout(TRANSFER, asked).await.map_err(|_| late())?;
         let kept = kept.map_err(|error| failure(&error))?;
@@ -140,6 +147,24 @@ impl KeptState {
             }
             None => self.connector.connect().await,
         }
+    }
+}
+
+/// The bytes of a part in the database, and whether they are compressed.
+fn as_stored(text: &str) -> (Cow<'_, [u8]>, bool) {
+    if text.len() < LONG {
+        (Cow::Borrowed(text.as_bytes()), false)
+    } else {
+        (Cow::Owned(pack(text)), true)
+    }
+}
+
+/// The text of a part that was stored so; `None`: it is damaged.
+fn as_text((content, is_packed): (Vec<u8>, bool)) -> Option<String> {
+    if is_packed {
+        unpack(&content)
+    } else {
+        String::from_utf8(content).ok()
     }
 }
 
