@@ -18,6 +18,9 @@ const ORDER_TIMEOUT: Duration = Duration::from_mins(5);
 const RETRY_DELAY: Duration = Duration::from_mins(1);
 /// Our choice: Let's Encrypt allows five failed validations per name and hour.
 const MAX_RETRY_DELAY: Duration = Duration::from_hours(6);
+/// After an order that failed before the start of this process. Our choice: one that ends and is started again and again does not
+/// exceed that limit either.
+const RESTART_DELAY: Duration = Duration::from_mins(15);
 /// The clock may be set meanwhile, and a file replaced: after this time both are looked at again.
 const MAX_SLEEP: Duration = Duration::from_hours(1);
 
@@ -28,6 +31,8 @@ struct Past {
     last: Option<(Acme, Instant)>,
     /// Failed ones since the last success or reload.
     failures: u32,
+    /// Whether the settings were read again since the start: then an order is wanted.
+    is_reloaded: bool,
 }
 
 impl Past {
@@ -53,10 +58,11 @@ pub(super) async fn keep_certificate(tls: Arc<Tls>, gateway: Weak<Gateway>) {
             continue;
         };
         let wait = past.wait(wanted, due(&config, wanted, tls.provider()));
+        let wait = wait.max(before_start(&config, wanted, &past));
         if !wait.is_zero() {
             tokio::select! {
                 () = sleep(wait.min(MAX_SLEEP)) => {}
-                () = tls.reloaded.notified() => past.failures = 0,
+                () = tls.reloaded.notified() => (past.failures, past.is_reloaded) = (0, true),
             }
             continue;
         }
@@ -74,9 +80,13 @@ pub(super) async fn keep_certificate(tls: Arc<Tls>, gateway: Weak<Gateway>) {
             return;
         };
         gateway.metrics.acme_order(result.is_ok());
-        past.failures = match result {
-            Ok(()) => 0,
-            Err(_) => past.failures.saturating_add(1),
+        let failed = result.is_err().then(unix_time);
+        if let Err(error) = acme::write_failed_order(&config.directory, wanted, failed) {
+            tracing::error!(%error, "the next start will not know that the order failed");
+        }
+        past.failures = match failed {
+            None => 0,
+            Some(_) => past.failures.saturating_add(1),
         };
         report(result, wanted, retry_delay(past.failures));
         past.last = Some((wanted.clone(), Instant::now()));
@@ -121,6 +131,25 @@ fn retry_delay(failures: u32) -> Duration {
         .checked_shl(failures.saturating_sub(1))
         .unwrap_or(u32::MAX);
     RETRY_DELAY.saturating_mul(doubled).min(MAX_RETRY_DELAY)
+}
+
+/// The time that is left of the delay after an order that failed before this process has made one or was reloaded.
+fn before_start(config: &config::Tls, wanted: &Acme, past: &Past) -> Duration {
+    if past.last.is_some() || past.is_reloaded {
+        return Duration::ZERO;
+    }
+    let Some(ended) = acme::failed_order(&config.directory, wanted) else {
+        return Duration::ZERO;
+    };
+    let left = RESTART_DELAY.saturating_sub(unix_time().saturating_sub(ended));
+    if !left.is_zero() {
+        let retry_after = left.as_secs();
+        tracing::warn!(
+            retry_after,
+            "no certificate is ordered yet: an order failed before the start; a reload orders at once"
+        );
+    }
+    left
 }
 
 /// The time until an order is due: at once without a certificate for all names, else when it has to be renewed.

@@ -247,6 +247,14 @@ fn a_name_that_the_authority_cannot_validate_is_logged_and_the_gateway_serves_on
     assert_eq!(orders(&gateway, "failed"), "1");
     let own = directory.path().join("certs/self-signed.crt");
     assert!(trusts(&own, "localhost", gateway_port));
+
+    // One that starts again and again asks the authority for no more.
+    drop(gateway);
+    let gateway = Process::start(&lines, directory.path());
+    logged(&gateway, "no certificate is ordered yet", 1);
+    assert_eq!(orders(&gateway, "failed"), "0");
+    gateway.signal("HUP");
+    logged(&gateway, "no certificate: the order failed", 1);
 }
 
 #[test]

@@ -181,7 +181,9 @@ async fn the_engine_of_a_member_that_is_killed_runs_on_at_another_one_with_flows
     until_says(&one, "/a", "first").await;
     until_says(&other, "/a", "first").await;
     until_says(&other, "/secret", "hidden").await;
-    let second = other.deploy(&token, &flows("second")).await;
+    // A long one is compressed where it is kept.
+    let text = "second ".repeat(1000);
+    let second = other.deploy(&token, &flows(&text)).await;
     assert_ne!(first, second);
     assert!(!other.leads().await);
     assert_eq!(leader(&one, &token).await, "here");
@@ -190,7 +192,7 @@ async fn the_engine_of_a_member_that_is_killed_runs_on_at_another_one_with_flows
 
     one.kill();
     let since = Instant::now();
-    until_says(&other, "/a", "second").await;
+    until_says(&other, "/a", &text).await;
     let took = since.elapsed();
     assert!(took < TAKEN_OVER_WITHIN, "{took:?}");
     assert!(other.leads().await);

@@ -7,6 +7,7 @@ use crate::config;
 use crate::server::certificate::{self, Certificate, Error};
 use crypto::{hex, sha256};
 use rustls::crypto::CryptoProvider;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -88,6 +89,48 @@ pub(in crate::server) fn kept(
             None
         }
     }
+}
+
+/// An order that has failed, for the next start of the gateway.
+#[derive(Serialize, Deserialize)]
+struct FailedOrder {
+    domains: Vec<String>,
+    contact: Vec<String>,
+    /// When it ended, seconds since 1970.
+    ended: u64,
+}
+
+fn failed_order_file(tls: &Path, acme: &config::Acme) -> PathBuf {
+    directory(tls, acme).join("failed-order.json")
+}
+
+/// When the last order with these settings failed, since 1970; `None`: it did not, or it is not known.
+pub(in crate::server) fn failed_order(tls: &Path, acme: &config::Acme) -> Option<Duration> {
+    let text = fs::read(failed_order_file(tls, acme)).ok()?;
+    let failed: FailedOrder = serde_json::from_slice(&text).ok()?;
+    let same = (&failed.domains, &failed.contact) == (&acme.domains, &acme.contact);
+    same.then(|| Duration::from_secs(failed.ended))
+}
+
+/// Remembers that an order has failed, or forgets it (`None`).
+pub(in crate::server) fn write_failed_order(
+    tls: &Path,
+    acme: &config::Acme,
+    ended: Option<Duration>,
+) -> Result<(), Error> {
+    let file = failed_order_file(tls, acme);
+    let Some(ended) = ended else {
+        // Mostly there is none.
+        let _ = fs::remove_file(file);
+        return Ok(());
+    };
+    let failed = FailedOrder {
+        domains: acme.domains.clone(),
+        contact: acme.contact.clone(),
+        ended: ended.as_secs(),
+    };
+    let text = serde_json::to_string(&failed).unwrap_or_default();
+    certificate::write(&directory(tls, acme), &file, &text, MODE)
 }
 
 /// The validity of a certificate, seconds since 1970, and a number of its own.

@@ -9,7 +9,7 @@ mod order;
 #[cfg(test)]
 pub(super) use challenge::Challenges;
 pub(super) use challenge::is_challenge;
-pub(super) use files::{Lifetime, kept, lifetime};
+pub(super) use files::{Lifetime, failed_order, kept, lifetime, write_failed_order};
 pub(super) use order::{Error, order};
 
 use crate::config;

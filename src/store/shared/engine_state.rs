@@ -16,7 +16,7 @@ use tokio_postgres::types::ToSql;
 /// The time for all of it to arrive or be written. Our choice: as long as PostgreSQL may take for a statement.
 const TRANSFER: Duration = Duration::from_secs(8);
 
-/// The bytes from which a part is compressed. Our choice: PostgreSQL compresses what is longer than 2 KB, fifty times as slowly.
+/// The bytes from which a part is compressed. Our choice: PostgreSQL compresses what is longer than 2 KB itself, and takes longer.
 const LONG: usize = 2048;
 
 /// The kept state.
@@ -170,4 +170,24 @@ fn as_text((content, is_packed): (Vec<u8>, bool)) -> Option<String> {
 
 fn late() -> Error {
     Error::Unreachable("it does not answer".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_read_again_and_a_long_text_takes_less() {
+        for text in [
+            String::new(),
+            "true".to_owned(),
+            "{\"a\":\"ä\"}".repeat(LONG),
+        ] {
+            let (bytes, is_packed) = as_stored(&text);
+            assert_eq!(is_packed, text.len() >= LONG);
+            assert!(!is_packed || bytes.len() < text.len() / 10);
+            assert_eq!(as_text((bytes.into_owned(), is_packed)), Some(text));
+        }
+        assert_eq!(as_text((b"damaged".to_vec(), true)), None);
+    }
 }
