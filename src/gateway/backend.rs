@@ -116,6 +116,10 @@ impl Backend {
     }
 
     /// The flows that the engines of shards have stopped; those that do not answer have none.
+    #[cfg_attr(
+        not(feature = "engine"),
+        allow(clippy::unused_async, reason = "there are no shards then")
+    )]
     pub async fn stopped_in_shards(&self) -> Vec<Json> {
         #[cfg(feature = "engine")]
         return match &self.shards {

@@ -2,9 +2,9 @@
 //! flows, with the stopped ones of all engines that the caller sees.
 
 use super::error::Error;
-use super::forward::{check_version, pass, streamed};
 use super::forward_change::{error_page_as_json, no_refusal};
 use super::forwarding::{forwarded_request, returned_response};
+use super::pass::{check_version, pass, streamed};
 use super::path::Path;
 use super::request_context::RequestContext;
 use super::response_body::Body;

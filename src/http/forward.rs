@@ -6,9 +6,12 @@
 use super::admin;
 use super::dialect::{self, Version};
 use super::error::Error;
-use super::forward_change::{answer, error_page_as_json, no_refusal, run, whole_flow_set};
-use super::forwarding::{forwarded_request, returned_response};
+use super::forward_change::{answer, run, whole_flow_set};
+use super::forwarding::forwarded_request;
 use super::message::message;
+#[cfg(feature = "engine")]
+use super::pass::exchange;
+use super::pass::{check_version, pass, streamed};
 use super::path::Path;
 #[cfg(feature = "engine")]
 use super::query::parameter;
@@ -23,13 +26,12 @@ use crate::deployment::{Forward, Purpose, Request, name};
 use crate::gateway::Shards;
 use crate::metrics::{Phase, RouteClass};
 use crate::policy;
-use crate::upstream::{self, Authorization, Outgoing, Pace, Refusal, Upstream};
+use crate::upstream::{Outgoing, Upstream};
 use crate::websocket;
 use bytes::Bytes;
 use flows::{DeploymentType, check_flow};
-use hyper::{Method, Response, StatusCode};
+use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -161,79 +163,6 @@ async fn pass_json(
     pass(ctx, path, Outgoing::Whole(body), upstream).await
 }
 
-/// A body, to be passed on as it comes.
-pub(super) fn streamed(ctx: &mut RequestContext<'_>) -> Outgoing {
-    let config = &ctx.gateway.config;
-    let Some(incoming) = ctx.body.take() else {
-        return Outgoing::empty();
-    };
-    let pace = Pace::new(&config.timeouts, &config.limits);
-    let body = Outgoing::stream(incoming, config.limits.body, pace);
-    if body.progress().is_none() {
-        return body;
-    }
-    let mut watch = ctx.detached_watch();
-    body.allowed_while(move || watch.glance().is_ok())
-}
-
-/// Passes a request on, and the answer back.
-pub(super) async fn pass(
-    ctx: &mut RequestContext<'_>,
-    path: &Path<'_>,
-    body: Outgoing,
-    upstream: &Upstream,
-) -> Result {
-    let response = exchange(ctx, path, body, upstream).await?;
-    if ctx.class != RouteClass::Endpoint {
-        no_refusal(upstream, response.status())?;
-        if let Some(error_page) = error_page_as_json(response.status(), response.headers()) {
-            return Ok(error_page);
-        }
-    }
-    Ok(returned_response(ctx, upstream, response).map(Body::Upstream))
-}
-
-/// Sends a request to an upstream, and waits for the head of its response.
-pub(super) async fn exchange(
-    ctx: &mut RequestContext<'_>,
-    path: &Path<'_>,
-    body: Outgoing,
-    upstream: &Upstream,
-) -> Result<Response<upstream::ResponseBody>> {
-    if matches!(ctx.head.method, Method::TRACE | Method::CONNECT) {
-        // An answer to TRACE would show the headers that we add (RFC 9110 §9.3.8).
-        let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned();
-        return Err(Error::Method { allow });
-    }
-    check_version(ctx)?;
-    let target = path.target(&ctx.outgoing().uri)?;
-    let progress = body.progress();
-    let began = trace::begin_call(ctx);
-    let mut watch = ctx.watch();
-    let sent = {
-        let front = forwarded_request(ctx, &target, Some(upstream));
-        let head = || upstream.head(&front);
-        let client = Some(ctx.peer.address.ip());
-        let sent = pin!(async {
-            match ctx.authorization {
-                Authorization::Ours => upstream.send(head, body, client).await,
-                Authorization::None | Authorization::Client => {
-                    upstream.send_bare(head, body, client).await
-                }
-            }
-        });
-        watch.during(sent).await
-    };
-    ctx.received = progress.map_or(0, |progress| progress.bytes());
-    let sent = sent.map_err(|lapsed| ctx.lapsed(lapsed))?;
-    ctx.keep(watch);
-    trace::end_call(ctx, upstream, began, sent.as_ref().map(Response::status));
-    if let Err(upstream::Error::Request(Refusal::NotAllowed)) = &sent {
-        ctx.check()?;
-    }
-    Ok(sent?)
-}
-
 /// `POST /flows`: checked and sent in its turn.
 async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     let version = dialect::version(&ctx.head.headers)?;
@@ -363,12 +292,4 @@ async fn change(
         Some(id) => response::json(StatusCode::OK, json!({ "id": id }).to_string()),
         None => response::empty(StatusCode::NO_CONTENT),
     })
-}
-
-/// The admin API's headers must be unambiguous before the upstream reads them.
-pub(super) fn check_version(ctx: &RequestContext<'_>) -> Result<()> {
-    if ctx.class != RouteClass::Endpoint {
-        dialect::version(&ctx.head.headers)?;
-    }
-    Ok(())
 }

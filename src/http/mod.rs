@@ -61,6 +61,7 @@ mod origin;
 #[cfg(feature = "engine")]
 mod packages;
 mod page_session;
+mod pass;
 mod passkeys;
 mod path;
 mod pieces;

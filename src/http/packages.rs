@@ -2,8 +2,8 @@
 //! of its own.
 
 use super::error::Error;
-use super::forward::{exchange, streamed};
 use super::forwarding::returned_response;
+use super::pass::{exchange, streamed};
 use super::path::Path;
 use super::request_context::RequestContext;
 use super::response_body::Body;

@@ -14,6 +14,7 @@ mod flow_files;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod history;
+mod kept_there;
 mod library;
 mod load;
 #[cfg(feature = "postgres")]

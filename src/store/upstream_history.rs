@@ -3,6 +3,7 @@
 use super::commit::{LONGEST_DIFFERENCE, WHOLE_EVERY};
 use super::database::Content;
 use super::disk::Disk;
+use super::kept_there::KeptThere;
 use super::{Error, Revision, Store, load};
 use flows::{FlowSet, Patch, touched};
 use smol_str::SmolStr;
@@ -18,13 +19,6 @@ pub struct UpstreamRecord {
     pub flows: Arc<FlowSet>,
     /// The nodes whose credentials were sent.
     pub sent: HashSet<SmolStr>,
-}
-
-/// The newest entry of an upstream's history, if this process has added it.
-pub(super) struct KeptThere {
-    number: i64,
-    rev: String,
-    flows: Arc<FlowSet>,
 }
 
 impl Store {
