@@ -35,10 +35,10 @@ impl Upstream {
     }
 }
 
-/// All of them; each answers for requests of its own, with its own policy over the one of all.
+/// All of them; each answers for requests of its own, with its own policy over the one of all. `workers`: their number.
 pub(super) fn upstreams(
     tables: Option<Spanned<raw::Upstreams>>,
-    auth: Option<&Auth>,
+    (auth, workers): (Option<&Auth>, usize),
     base: &raw::Policy,
     source: &Source<'_>,
 ) -> Result<Vec<Upstream>, SpannedError> {
@@ -54,7 +54,7 @@ pub(super) fn upstreams(
     for mut table in tables {
         let span = table.span();
         let own = std::mem::take(&mut table.get_mut().policy);
-        let mut upstream = upstream(table, auth, source)?;
+        let mut upstream = upstream(table, (auth, workers), source)?;
         upstream.mount.policy = policy(over(own, base), source)?;
         let before = upstreams.iter().map(|other| &other.mount);
         mount::alone(&upstream.mount, before)
@@ -66,7 +66,7 @@ pub(super) fn upstreams(
 
 fn upstream(
     table: Spanned<raw::Upstream>,
-    auth: Option<&Auth>,
+    (auth, workers): (Option<&Auth>, usize),
     source: &Source<'_>,
 ) -> Result<Upstream, SpannedError> {
     let span = table.span();
@@ -98,6 +98,7 @@ fn upstream(
         None => Dialect::NodeRed,
     };
     let (in_flight, tunnels) = pools(&mut raw)?;
+    let share = in_flight.0.div_ceil(workers).min(MAX_POOL);
     Ok(Upstream {
         mount,
         root,
@@ -116,7 +117,7 @@ fn upstream(
         first_byte: source.duration(raw.first_byte, 60 * SECOND, MS..=HOUR)?,
         idle: source.duration(raw.idle, 60 * SECOND, MS..=HOUR)?,
         keep_alive: source.duration(raw.keep_alive, 4 * SECOND, MS..=HOUR)?,
-        pool: number(raw.pool, in_flight.0.min(MAX_POOL), 0..=MAX_POOL)?,
+        pool: number(raw.pool, share, 0..=MAX_POOL)?,
         max_in_flight: in_flight.0,
         max_in_flight_per_address: in_flight.1,
         max_tunnels: tunnels.0,

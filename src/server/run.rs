@@ -292,7 +292,9 @@ fn keep_to_ourselves() {
 fn allow_descriptors(config: &mut Config) {
     let connections = config.limits.connections;
     let upstreams = config.upstreams.iter();
-    let upstreams: usize = upstreams.map(|u| u.max_in_flight + u.max_tunnels).sum();
+    let idle = |pool: usize| pool * config.server.workers;
+    let upstreams = upstreams.map(|u| u.max_in_flight + idle(u.pool) + u.max_tunnels);
+    let upstreams: usize = upstreams.sum();
     let needed = (connections + upstreams + OTHER_DESCRIPTORS) as u64;
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {

@@ -28,12 +28,13 @@ fn a_single_upstream_serves_all_hosts_and_paths() {
 #[test]
 fn as_many_connections_are_kept_as_requests_may_use_at_a_time() {
     for (lines, kept) in [
-        ("", 1024),
-        ("max_in_flight = 10", 10),
+        ("", 256),
+        ("max_in_flight = 10", 3),
         ("max_in_flight = 1000000", 10_000),
-        ("pool = 3", 3),
+        ("pool = 5", 5),
     ] {
-        let config = good(&format!("[upstream]\nurl = \"http://[::1]\"\n{lines}"));
+        let upstream = format!("[upstream]\nurl = \"http://[::1]\"\n{lines}");
+        let config = good(&format!("server.workers = 4\n{upstream}"));
         assert_eq!(config.upstreams[0].pool, kept, "{lines}");
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Program {
 
 /// Code in the realm that nodes share.
 pub(super) struct SharedCode {
-    /// What each node has for itself, of which the code's function is made; none: it is that function.
+    /// What each node has for itself and the code names: `function` takes it and answers that of the node. None: it is that function.
     pub(super) names: Vec<&'static str>,
     pub(super) function: Persistent<Function<'static>>,
 }
