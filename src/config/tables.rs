@@ -29,9 +29,7 @@ const GIB: u64 = 1 << 30;
 
 /// The whole file.
 pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, SpannedError> {
-    let listen = raw.server.listen.iter().flat_map(Spanned::get_ref);
-    let listen_spans: Vec<Span> = listen.map(Spanned::span).collect();
-    let plain_span = raw.server.plain.as_ref().map(Spanned::span);
+    let (listen_spans, plain_span) = listen_spans(&raw.server);
     let server = server(raw.server, source)?;
     let written_out = raw.auth.is_some();
     let auth = raw
@@ -88,6 +86,13 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         upstreams,
     }));
     sharing(config, has_own_engine, shared_span)
+}
+
+/// Where the file has the listeners for clients: those with TLS, and the one without.
+fn listen_spans(server: &raw::Server) -> (Vec<Span>, Option<Span>) {
+    let listen = server.listen.iter().flat_map(Spanned::get_ref);
+    let plain = server.plain.as_ref().map(Spanned::span);
+    (listen.map(Spanned::span).collect(), plain)
 }
 
 /// The configuration, if it has what gateways need that share a database. `url`: where that is named; `None`: there is none.

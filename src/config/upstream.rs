@@ -78,11 +78,8 @@ fn upstream(
         ));
     };
     let url = source.parsed(url, URL, |text| UpstreamUrl::parse(text, source.base))?;
-    let for_tls = [&raw.server_name, &raw.ca_file, &raw.cert, &raw.key];
-    let is_plain = |_: &&Spanned<toml::Value>| !url.secure;
-    if let Some(entry) = for_tls.into_iter().flatten().next().filter(is_plain) {
-        let sentence = "this is for an https:// upstream, and the url is another";
-        return Err(SpannedError::rule(entry.span(), sentence));
+    if !url.secure {
+        without_tls(&raw)?;
     }
     let certificate = certificate((&raw.cert, &raw.key), source)?;
     let ca_file = raw.ca_file.as_ref().map(|entry| source.path(entry));
@@ -124,6 +121,19 @@ fn upstream(
         max_tunnels_per_address: tunnels.1,
         health: source.duration(raw.health, 5 * SECOND, 10 * MS..=HOUR)?,
     })
+}
+
+/// Refuses what is for a connection with TLS.
+fn without_tls(raw: &raw::Upstream) -> Result<(), SpannedError> {
+    let for_tls = [&raw.server_name, &raw.ca_file, &raw.cert, &raw.key];
+    for_tls
+        .into_iter()
+        .flatten()
+        .next()
+        .map_or(Ok(()), |entry| {
+            let sentence = "this is for an https:// upstream, and the url is another";
+            Err(SpannedError::rule(entry.span(), sentence))
+        })
 }
 
 /// The maximum in all, and of one address.

@@ -9,16 +9,18 @@ use crate::gateway::{Backend, Gateway};
 use crate::metrics::{INTERVAL, Sample};
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
+use std::pin::pin;
 
 /// The runtime is that of the request: permissions at one of them are none at the others. The samples are sums.
-pub(super) async fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn read(ctx: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
     let gateway = ctx.gateway;
     if !gateway.config.console.enabled {
         return Err(Error::NotFound);
     }
     let here = ctx.backend;
+    let asked = pin!(here.flows_state());
+    let (state, stopped) = ctx.during(asked).await?;
     let closed = here.deployments.closed(ctx.now);
-    let (state, stopped) = here.flows_state().await;
     let body = json!({
         "time": rfc3339(ctx.now),
         "version": env!("CARGO_PKG_VERSION"),

@@ -138,10 +138,8 @@ fn before_start(config: &config::Tls, wanted: &Acme, past: &Past) -> Duration {
     if past.last.is_some() || past.is_reloaded {
         return Duration::ZERO;
     }
-    let Some(ended) = acme::failed_order(&config.directory, wanted) else {
-        return Duration::ZERO;
-    };
-    let left = RESTART_DELAY.saturating_sub(unix_time().saturating_sub(ended));
+    let ended = acme::failed_order(&config.directory, wanted);
+    let left = ended.map_or(Duration::ZERO, |ended| restart_delay(ended, unix_time()));
     if !left.is_zero() {
         let retry_after = left.as_secs();
         tracing::warn!(
@@ -150,6 +148,13 @@ fn before_start(config: &config::Tls, wanted: &Acme, past: &Past) -> Duration {
         );
     }
     left
+}
+
+/// What is left of the delay at a time, after an order that ended at another. If the clock was set back since, it is not known
+/// how long ago that was.
+fn restart_delay(ended: Duration, now: Duration) -> Duration {
+    let since = now.checked_sub(ended);
+    since.map_or(Duration::ZERO, |since| RESTART_DELAY.saturating_sub(since))
 }
 
 /// The time until an order is due: at once without a certificate for all names, else when it has to be renewed.
@@ -184,6 +189,17 @@ mod tests {
             assert_eq!(retry_delay(failures), Duration::from_mins(minutes));
         }
         assert_eq!(retry_delay(u32::MAX), MAX_RETRY_DELAY);
+    }
+
+    #[test]
+    fn an_order_that_failed_before_the_start_delays_the_next_one_unless_the_clock_was_set_back() {
+        let ended = Duration::from_hours(1000);
+        for (minutes, left) in [(0, 15), (14, 1), (15, 0), (1000, 0)] {
+            let now = ended + Duration::from_mins(minutes);
+            assert_eq!(restart_delay(ended, now), Duration::from_mins(left));
+        }
+        let later = ended + Duration::from_mins(1);
+        assert_eq!(restart_delay(later, ended), Duration::ZERO);
     }
 
     #[test]

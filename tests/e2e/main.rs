@@ -149,6 +149,7 @@ mod permission_conditions;
 mod permissions;
 mod policies;
 mod profile;
+mod program_memory;
 mod promote;
 mod proposal_attacks;
 mod proposal_rebase;
