@@ -30,7 +30,7 @@ impl Auth {
         self.0.registry.is_cut_off(now)
     }
 
-    /// A session that another gateway has begun, or the revocation of a JWT.
+    /// A session that another gateway has begun, or has learnt more about, or the revocation of a JWT.
     pub(super) fn begin_elsewhere(&self, row: &store::SessionRow, now: u64) {
         let sessions = self.0.registry.sessions();
         if row.client == REVOKED_JWT {
@@ -38,12 +38,19 @@ impl Auth {
             sessions.end_one(&row.token);
             return;
         }
-        if sessions.find(&row.token).is_some() {
-            return;
-        }
-        self.0.registry.restore(Session::new(row, now));
+        let counts = match (&row.provider, sessions.find(&row.token)) {
+            (Some(sealed), _) => self.take_over_oidc(row, sealed, now),
+            (None, Some(session)) => {
+                session.confirm(row.confirmed, row.factor);
+                true
+            }
+            (None, None) => {
+                self.0.registry.restore(Session::new(row, now));
+                true
+            }
+        };
         // A task that ends one remembers it first: it is found here, or is removed there after it was added.
-        if self.has_ended_here(&row.token) {
+        if !counts || self.has_ended_here(&row.token) {
             sessions.end_one(&row.token);
         }
     }

@@ -1,6 +1,6 @@
 //! The part of a session that an identity provider vouches for: who it says the caller is, and what that permits.
 //!
-//! Such a session is in memory only: the provider's token begins it again after a restart.
+//! The session of a JWT is in memory only: the token begins it again after a restart.
 
 use super::Permissions;
 use super::sync_shim::ArcSwap;

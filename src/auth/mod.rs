@@ -70,7 +70,7 @@ pub use user_list::{UserInfo, UserSource};
 pub use withheld::{Withheld, WithheldReason};
 
 use crate::config;
-use crate::store::{self, Store};
+use crate::store::{self, SessionRow, Store};
 use bad_tokens::BadTokens;
 use crypto::{Secret, random, sha256};
 use hashing::Hashing;
@@ -199,7 +199,8 @@ impl Auth {
         if let Some(grace) = store.grace() {
             registry.trust_until(now.saturating_add(grace.as_secs()));
         }
-        let revoked = restore(&registry, &store, now).await?;
+        let restored = restore(&registry, &store, now).await?;
+        let secret = store.secret().cloned();
         let auth = Self(Arc::new(Parts {
             registry,
             known_prefixes: throttle.known_prefixes(),
@@ -210,9 +211,9 @@ impl Auth {
             guessing: AtomicU64::new(0),
             decided: Notify::new(),
             hashing: Hashing::new(hashing),
-            jwt: Issuers::new(&config.jwt, revoked),
-            oidc: Providers::new(&config.oidc),
-            challenges: Challenges::new(),
+            jwt: Issuers::new(&config.jwt, restored.revoked),
+            oidc: Providers::new(&config.oidc, secret.as_ref()),
+            challenges: Challenges::new(secret.as_ref()),
             send_to_provider: OnceLock::new(),
             store,
             creating: tokio::sync::Mutex::default(),
@@ -220,6 +221,10 @@ impl Auth {
             ended_here: Mutex::default(),
             label_key: random(),
         }));
+        let of_providers = restored.of_providers.iter();
+        let gone = of_providers.filter(|(row, sealed)| !auth.take_over_oidc(row, sealed, now));
+        let gone: Vec<_> = gone.map(|(row, _)| row.token).collect();
+        auth.forget(gone).await?;
         auth.forget(auth.0.registry.end_orphans()).await?;
         auth.sweep(now).await?;
         Ok((auth, password))
@@ -245,8 +250,8 @@ impl Auth {
             );
         }
         self.reload_jwt(&config.jwt);
-        self.reload_oidc(&config.oidc);
-        let ended = self.0.registry.reload(users);
+        let mut ended = self.reload_oidc(&config.oidc);
+        ended.extend(self.0.registry.reload(users));
         self.throttle().limit(config.throttle.clone());
         self.bad_tokens().limit(&config.throttle);
         self.looked_up().limit(&config.throttle);
@@ -456,19 +461,28 @@ fn with_slack(mut users: Users, store: &Store) -> Users {
     users
 }
 
+/// What the store has beside the sessions that are restored.
+#[derive(Default)]
+struct Restored {
+    /// The revoked JWTs, and when they expire.
+    revoked: HashMap<Key, u64>,
+    /// The sessions of providers, with what these vouch for.
+    of_providers: Vec<(SessionRow, String)>,
+}
+
 /// Reads the sessions of the store, oldest first. Those from before sessions were bound to passwords are bound now to
-/// the ones that their users have. Gives the revoked JWTs and when they expire.
-async fn restore(
-    registry: &Registry,
-    store: &Store,
-    now: u64,
-) -> Result<HashMap<Key, u64>, store::Error> {
+/// the ones that their users have.
+async fn restore(registry: &Registry, store: &Store, now: u64) -> Result<Restored, store::Error> {
     let users = registry.users();
     let mut bound = Vec::new();
-    let mut revoked = HashMap::new();
+    let mut restored = Restored::default();
     for mut row in store.sessions().await? {
         if row.client == session::REVOKED_JWT {
-            revoked.insert(row.token, row.expires);
+            restored.revoked.insert(row.token, row.expires);
+            continue;
+        }
+        if let Some(sealed) = row.provider.take() {
+            restored.of_providers.push((row, sealed));
             continue;
         }
         if row.password.is_none() && row.client != session::SERVICE_TOKEN {
@@ -480,7 +494,7 @@ async fn restore(
     if !bound.is_empty() {
         store.bind_sessions(bound).await?;
     }
-    Ok(revoked)
+    Ok(restored)
 }
 
 #[cfg(test)]

@@ -171,14 +171,13 @@ impl Auth {
             token: sha256(token.reveal().as_bytes()),
             user: format!("{PREFIX}{}", made.name),
             client: SERVICE_TOKEN.to_owned(),
-            agent: String::new(),
             networks: Some(made.networks).filter(|list| !list.is_empty()),
             rate_limit: made.rate_limit,
             creator: creator.map(str::to_owned),
             scope: made.permissions,
             created: now,
             expires: expires.min(NEVER),
-            password: None,
+            ..SessionRow::default()
         };
         // One at a time: two of the same name must not both find it free, nor two the last place of a user.
         let _creating = self.0.creating.lock().await;

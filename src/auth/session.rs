@@ -121,9 +121,9 @@ pub struct Session {
     /// Seconds since 1970, 0: not since then; kept in memory only, because a write at each use would cost more than it is
     /// worth.
     last_used: AtomicU64,
-    /// When the user last gave a second factor in it, seconds since 1970, 0: never; in memory only.
+    /// When the user last gave a second factor in it, seconds since 1970, 0: never.
     factor: AtomicU64,
-    /// When the user last gave the password or a second factor in it, seconds since 1970, 0: at the sign-in; in memory only.
+    /// When the user last gave the password or a second factor in it, seconds since 1970, 0: at the sign-in.
     confirmed: AtomicU64,
 }
 
@@ -148,8 +148,8 @@ impl Session {
             order: AtomicU64::new(0),
             idle_since: now,
             last_used: AtomicU64::new(0),
-            factor: AtomicU64::new(0),
-            confirmed: AtomicU64::new(0),
+            factor: AtomicU64::new(row.factor),
+            confirmed: AtomicU64::new(row.confirmed),
         }
     }
 
@@ -194,10 +194,10 @@ impl Session {
         self.client == BASIC
     }
 
-    /// Whether the store has it.
+    /// Whether a store that gateways share has it.
     #[cfg(feature = "postgres")]
     pub(super) fn is_stored(&self) -> bool {
-        self.federated.is_none() && !self.is_basic() && !self.is_jwt()
+        !self.is_basic() && !self.is_jwt()
     }
 
     /// Whether its token is a JWT. It is in memory only.
@@ -230,12 +230,10 @@ impl Session {
         self.created > now.saturating_add(AHEAD)
     }
 
-    /// The user has given the password again, or a second factor too.
-    pub(super) fn confirm(&self, has_factor: bool, now: u64) {
-        self.confirmed.fetch_max(now, Ordering::Relaxed);
-        if has_factor {
-            self.factor.fetch_max(now, Ordering::Relaxed);
-        }
+    /// The user has given the password again, or a second factor, at these times; earlier ones change nothing.
+    pub(super) fn confirm(&self, confirmed: u64, factor: u64) {
+        self.confirmed.fetch_max(confirmed, Ordering::Relaxed);
+        self.factor.fetch_max(factor, Ordering::Relaxed);
     }
 
     /// When the user last gave a second factor in it, seconds since 1970, as far as the session itself knows.

@@ -60,7 +60,7 @@ impl Auth {
 
     /// Compares the sessions here with all of the store: ends those of `before` that it has no more, and takes over when
     /// each was used. `before` are [`Self::stored_keys`], taken before the store was read. With `all`, begins those that
-    /// are missing here.
+    /// are missing here, and takes over what is new about the others.
     pub fn compare(
         &self,
         before: &[Key],
@@ -73,10 +73,11 @@ impl Auth {
             sessions.end_one(key);
         }
         for (row, used) in stored {
-            match sessions.find(&row.token) {
-                Some(session) => session.touch(*used),
-                None if all || row.client == REVOKED_JWT => self.begin_elsewhere(row, now),
-                None => {}
+            if all || row.client == REVOKED_JWT {
+                self.begin_elsewhere(row, now);
+            }
+            if let Some(session) = sessions.find(&row.token) {
+                session.touch(*used);
             }
         }
     }

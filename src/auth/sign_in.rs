@@ -101,13 +101,11 @@ impl Auth {
             user: sign_in.user,
             client: sign_in.client,
             agent: sign_in.agent,
-            networks: None,
-            rate_limit: None,
-            creator: None,
             scope: sign_in.scope.iter().map(ToString::to_string).collect(),
             created: now,
             expires: now.saturating_add(lifetime.as_secs()),
             password: record,
+            ..SessionRow::default()
         };
         let key = row.token;
         let ended = self.start_session(row, now).await?;

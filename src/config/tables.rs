@@ -109,12 +109,16 @@ fn sharing(
         .iter()
         .map(|upstream| &upstream.mount.policy);
     let approves = policies.any(|policy| !policy.approval.flows.is_empty());
+    let auth = config.auth.as_ref();
+    let seals = auth.is_some_and(|auth| auth.passkeys || !auth.oidc.is_empty());
     let sentence = if has_own_engine && config.cluster.is_none() {
         "gateways that share a database stand in front of upstreams, or need a [cluster]: the own engine keeps its flows in its directory"
     } else if config.storage.history == 0 {
         "gateways that share a database need the history, which tells what another one has deployed: storage.history must not be 0"
     } else if approves && config.storage.credential_secret.is_none() {
         "changes need approval, so gateways that share a database need storage.credential_secret, the same at all: it encrypts the credentials in proposals"
+    } else if seals && config.storage.credential_secret.is_none() {
+        "users sign in with passkeys or [[auth.oidc]], so gateways that share a database need storage.credential_secret, the same at all: it encrypts the sign-ins under way and the providers' tokens"
     } else {
         return Ok(config);
     };

@@ -7,6 +7,7 @@ use super::error::Error;
 use super::establish;
 use super::form;
 use super::origin;
+use super::provider_sign_out;
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
@@ -88,7 +89,7 @@ pub(super) async fn revoke(ctx: &mut RequestContext<'_>) -> Result<Response<Body
     };
     let [token] = form::fields(&ctx.head.headers, &content, ["token"])?;
     let token = Secret::new(filled(token, "token")?);
-    let at_provider = at_provider(ctx, (&auth, &caller), &token);
+    let at_provider = at_provider(ctx, (&auth, &caller), &token).await?;
     let result = ctx.control(revocation(auth, caller, token)).await?;
     match &result {
         Ok(Some(of)) => ctx.audit(Event::Revoke, ctx.actor(), json!({ "of": of })),
@@ -121,17 +122,19 @@ pub(super) async fn revoke(ctx: &mut RequestContext<'_>) -> Result<Response<Body
 }
 
 /// Where a user who revokes their own token signs out at their provider.
-fn at_provider(
+async fn at_provider(
     ctx: &RequestContext<'_>,
     (auth, caller): (&Auth, &Caller),
     token: &Secret,
-) -> Option<String> {
-    let own = auth.identify(token.reveal(), ctx.now)?;
-    let session = own.session().filter(|_| own.user == caller.user)?;
+) -> Result<Option<String>, Error> {
+    let own = auth.identify(token.reveal(), ctx.now);
+    let Some(own) = own.filter(|own| own.user == caller.user) else {
+        return Ok(None);
+    };
     let mount = &ctx.backend.mount;
     let back =
         origin::own(ctx).map(|host| format!("https://{host}{}{}/", mount.path, mount.admin_root));
-    auth.sign_out_at_provider(session, back.as_deref())
+    provider_sign_out::at_provider(ctx, (auth, &own), back).await
 }
 
 async fn revocation(

@@ -67,6 +67,7 @@ mod path;
 mod pieces;
 mod proposals;
 mod provider_sign_in;
+mod provider_sign_out;
 mod query;
 mod rate_limit;
 mod record;

@@ -56,7 +56,7 @@ pub(super) async fn act(
         ProviderAction::Begin => begin(ctx, auth, provider).await,
         ProviderAction::Callback => callback(ctx, auth, provider).await,
         ProviderAction::BackChannelLogout => back_channel_logout(ctx, auth, provider).await,
-        ProviderAction::FrontChannelLogout => Ok(front_channel_logout(ctx, &auth, &provider)),
+        ProviderAction::FrontChannelLogout => front_channel_logout(ctx, auth, provider).await,
     }
 }
 
@@ -175,7 +175,7 @@ async fn established(
             ..actor
         };
         audit.written(Event::Login, &actor, now, facts).await?;
-        Ok(auth.admit_oidc(user, client, now))
+        Ok(auth.admit_oidc(user, client, now).await)
     };
     let done = ctx.control(task).await?;
     done.map_err(Error::SignInUnrecorded)
@@ -211,9 +211,10 @@ async fn back_channel_logout(ctx: &mut RequestContext<'_>, auth: Auth, provider:
     let task = async move { verifying.verify_logout((&name, token.reveal()), now).await };
     match ctx.control(task).await? {
         Ok(of) => {
-            end(ctx, &auth, (&provider, &of));
+            end(ctx, auth, (provider, of)).await?;
             Ok(response::uncached(response::empty(StatusCode::OK)))
         }
+        Err(OidcError::Store(error)) => Err(error.into()),
         Err(error) => {
             refused(ctx, &provider, &error);
             Err(Error::Form("the logout token is not accepted".to_owned()))
@@ -223,30 +224,38 @@ async fn back_channel_logout(ctx: &mut RequestContext<'_>, auth: Auth, provider:
 
 /// `GET /gateway/sign-in/NAME/front-channel-logout`: a page of the provider in a frame ends the sessions of one of its own. The
 /// id is known to the provider and to flowgate only.
-fn front_channel_logout(ctx: &RequestContext<'_>, auth: &Auth, provider: &str) -> Response<Body> {
+async fn front_channel_logout(ctx: &RequestContext<'_>, auth: Auth, provider: String) -> Answer {
     let query = ctx.head.uri.query().unwrap_or_default();
     let value = |wanted: &str| {
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         pairs.find_map(|(name, value)| (name == wanted).then(|| value.into_owned()))
     };
     let issuer = value("iss").unwrap_or_default();
-    let session = value("sid").filter(|_| auth.is_issuer_of(provider, &issuer));
+    let session = value("sid").filter(|_| auth.is_issuer_of(&provider, &issuer));
     if session.is_some() {
         let of = LogoutOf {
             subject: None,
             session,
         };
-        end(ctx, auth, (provider, &of));
+        end(ctx, auth, (provider, of)).await?;
     }
-    response::uncached(response::empty(StatusCode::OK))
+    Ok(response::uncached(response::empty(StatusCode::OK)))
 }
 
-fn end(ctx: &RequestContext<'_>, auth: &Auth, (provider, of): (&str, &LogoutOf)) {
-    for user in auth.end_oidc(provider, of) {
+async fn end(
+    ctx: &RequestContext<'_>,
+    auth: Auth,
+    (provider, of): (String, LogoutOf),
+) -> Result<(), Error> {
+    let (ending, name) = (auth.clone(), provider.clone());
+    let task = async move { ending.end_oidc(&name, &of).await };
+    let (users, forgotten) = ctx.control(task).await?;
+    for user in users {
         let fields = json!({ "of": user, "sessions": 1, "provider": provider });
         ctx.audit(Event::SessionRevoke, ctx.actor(), fields);
     }
     ctx.gateway.metrics.sessions(auth.active());
+    Ok(forgotten?)
 }
 
 /// Records why a provider's response does not count.
@@ -266,6 +275,10 @@ fn failed(ctx: &RequestContext<'_>, error: &OidcError, target: &Target) -> Respo
         OidcError::NoGrant | OidcError::Network => (
             StatusCode::FORBIDDEN,
             "This user has no permissions here, or not from this network.",
+        ),
+        OidcError::Store(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The sign-in cannot be kept at the moment. Try again later.",
         ),
         OidcError::NoProvider
         | OidcError::Refused(_)

@@ -11,7 +11,7 @@ use super::response;
 use super::response_body::Body;
 use super::route::PageAction;
 use super::sign_in_html::Page;
-use super::{auth, establish, form, origin, passkeys};
+use super::{auth, establish, form, origin, passkeys, provider_sign_out};
 use crate::audit::{Actor, Event};
 use crate::auth::{Auth, Caller, EDITOR, Issued, PAGE, SignIn, SignInApp, SignInError};
 use crypto::Secret;
@@ -279,7 +279,7 @@ fn reason(error: &SignInError) -> &'static str {
 /// `POST /gateway/sign-out`
 async fn sign_out(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
     ctx.read_sign_in().await?;
-    let at_provider = at_provider(ctx, &auth);
+    let at_provider = at_provider(ctx, &auth).await?;
     end_session(ctx, auth).await?;
     let page = page_session::sign_in(&ctx.backend.mount);
     // A redirect of a form to another origin is what the policy of the page forbids.
@@ -295,11 +295,13 @@ async fn sign_out(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
 }
 
 /// The sign-out at the provider of the browser's session, if it has one.
-fn at_provider(ctx: &RequestContext<'_>, auth: &Auth) -> Option<String> {
-    let caller = signed_in(ctx, auth)?;
+async fn at_provider(ctx: &RequestContext<'_>, auth: &Auth) -> Result<Option<String>, Error> {
+    let Some(caller) = signed_in(ctx, auth) else {
+        return Ok(None);
+    };
     let page = page_session::sign_in(&ctx.backend.mount);
     let back = origin::own(ctx).map(|host| format!("https://{host}{page}"));
-    auth.sign_out_at_provider(caller.session()?, back.as_deref())
+    provider_sign_out::at_provider(ctx, (auth, &caller), back).await
 }
 
 /// Ends the session whose cookie the browser has sent, if it has, and all that is open for it.

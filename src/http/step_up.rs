@@ -91,27 +91,22 @@ async fn finish(
     let now = ctx.now;
     let task = async move {
         let result = attempt.await;
-        let kept = match &result {
-            Ok(has_factor) => {
-                let kept = record.succeeded(Event::StepUp).await;
-                if kept.is_ok() {
-                    auth.step_up(&caller, *has_factor, now);
-                }
-                kept
-            }
+        let has_factor = match result {
+            Ok(has_factor) => has_factor,
             Err(error) => {
-                record.failed(error);
-                Ok(())
+                record.failed(&error);
+                return Ok(Err(error));
             }
         };
-        (result, kept)
+        record.succeeded(Event::StepUp).await?;
+        auth.step_up(&caller, has_factor, now).await?;
+        Ok::<_, Error>(Ok(()))
     };
-    let (result, kept) = ctx.control(task).await?;
+    let result = ctx.control(task).await??;
     if let Err(error) = &result {
         establish::count(ctx, Err(error));
     }
     result.map_err(Error::SignIn)?;
-    kept?;
     Ok(response::uncached(response::empty(StatusCode::NO_CONTENT)))
 }
 

@@ -25,6 +25,7 @@ mod proposals;
 mod recovery;
 mod relocate;
 mod replica;
+mod sessions;
 #[cfg_attr(not(feature = "postgres"), path = "unshared.rs")]
 mod shared;
 mod tags;
@@ -49,6 +50,7 @@ pub use proposals::{
 };
 pub use relocate::{Locked, has_flows_to_move, lock, move_flow_files};
 pub use replica::{EngineState, Replica};
+pub use sessions::SessionRow;
 pub use shared::Turn;
 #[cfg(feature = "postgres")]
 pub use shared::{Follower, SharedChange};
@@ -140,33 +142,6 @@ fn way_out(error: &io::Error) -> &'static str {
 pub fn step() {
     // The step itself cannot fail, so there is no error to return.
     let _ = failpoint::next();
-}
-
-/// The stored data of a session; the token itself is not stored.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SessionRow {
-    /// SHA-256 of the token.
-    pub token: [u8; 32],
-    /// Its user.
-    pub user: String,
-    /// `service-admin`, `node-red-editor` …
-    pub client: String,
-    /// The `User-Agent` of the sign-in, as it may be shown; empty: it sent none.
-    pub agent: String,
-    /// The scope asked for; empty: all that the user has at the time of use.
-    pub scope: Vec<String>,
-    /// The networks that the requests of a service token must come from; `None`: all.
-    pub networks: Option<Vec<String>>,
-    /// The limit of the requests of a service token, as `100/m`; `None`: none.
-    pub rate_limit: Option<String>,
-    /// The user who made a service token; `None`: an operator, in the shell.
-    pub creator: Option<String>,
-    /// When it was handed out, seconds since 1970.
-    pub created: u64,
-    /// When it ends, seconds since 1970.
-    pub expires: u64,
-    /// The record of the user's password that it is bound to; `None`: it has none, or is from before there were any.
-    pub password: Option<[u8; 32]>,
 }
 
 /// One remembered failure of a sign-in.
@@ -276,6 +251,8 @@ pub struct Store {
     owner: Arc<StoreThread>,
     /// Whether upstreams have a history.
     upstream_history: bool,
+    /// The secret of the configuration.
+    secret: Option<Secret>,
     /// `None`: no other gateway has it.
     shared: Option<shared::Shared>,
 }
@@ -288,41 +265,9 @@ impl Store {
         Ok(Self {
             owner: Arc::new(owner),
             upstream_history: config.history > 0,
+            secret: config.credential_secret.clone(),
             shared,
         })
-    }
-
-    /// All sessions, oldest first.
-    pub async fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
-        self.owner.ask(|disk| disk.database.sessions()).await
-    }
-
-    /// One session, by the hash of its token; `None`: there is none.
-    pub async fn session(&self, token: [u8; 32]) -> Result<Option<SessionRow>, Error> {
-        self.owner
-            .ask(move |disk| disk.database.session(&token))
-            .await
-    }
-
-    /// Keeps a session.
-    pub async fn save_session(&self, session: SessionRow) -> Result<(), Error> {
-        self.owner
-            .ask(move |disk| disk.database.save_session(&session))
-            .await
-    }
-
-    /// Binds sessions, by their tokens, to records of passwords.
-    pub async fn bind_sessions(&self, sessions: Vec<([u8; 32], [u8; 32])>) -> Result<(), Error> {
-        self.owner
-            .ask(move |disk| disk.database.bind_sessions(&sessions))
-            .await
-    }
-
-    /// Forgets sessions.
-    pub async fn remove_sessions(&self, tokens: Vec<[u8; 32]>) -> Result<(), Error> {
-        self.owner
-            .ask(move |disk| disk.database.remove_sessions(&tokens))
-            .await
     }
 
     /// Failures of sign-in since a time, in the order they were remembered; older ones are forgotten.
@@ -373,13 +318,6 @@ impl Store {
     pub async fn claim_generated_admin(&self, hash: Secret) -> Result<Secret, Error> {
         let claim = move |disk: &mut Disk| disk.database.claim_fact(GENERATED_ADMIN, hash.reveal());
         self.owner.ask(claim).await.map(Secret::new)
-    }
-
-    /// Keeps when sessions, by their tokens, were used last, for other gateways.
-    pub async fn save_uses(&self, uses: Vec<([u8; 32], u64)>) -> Result<(), Error> {
-        self.owner
-            .ask(move |disk| disk.database.save_uses(&uses))
-            .await
     }
 
     /// Forgets changes that were logged long ago.

@@ -363,6 +363,14 @@ fn a_shared_store_that_cannot_be_used_is_named_at_the_start() {
             "storage.credential_secret, the same at all",
         ),
         (
+            format!(
+                "{upstream}[storage]\nurl = \"{}\"\n[[auth.oidc]]\nname = \"corp\"\nissuer = \"https://id.example.org\"\n\
+                 client_id = \"flowgate\"\n[[auth.oidc.grant]]\nclaims = {{ groups = [\"a\"] }}\npermissions = [\"*\"]\n",
+                postgres.url()
+            ),
+            "passkeys or [[auth.oidc]]",
+        ),
+        (
             format!("{upstream}[storage]\nurl = \"mysql://a@b/c\"\n"),
             "the URL of a PostgreSQL database",
         ),

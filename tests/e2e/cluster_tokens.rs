@@ -3,8 +3,14 @@
 
 use crate::client::{Answer, Client};
 use crate::cluster::{Cluster, REVOKED_WITHIN, refusal};
-use crate::passkeys::{LINES, registered, sign_in, token};
+use crate::harness::until;
+use crate::passkeys::{LINES, begin, finish, registered, sign_in, step_up, token};
 use serde_json::{Value as Json, json};
+
+/// With what passkeys need of gateways that share a store.
+fn with_secret(lines: &str) -> String {
+    format!("storage.credential_secret = \"of all gateways\"\n{lines}")
+}
 
 /// Makes a service token that may read flows.
 async fn made(client: &Client, session: &str, name: &str, limits: Json) -> Json {
@@ -66,7 +72,7 @@ async fn the_limits_of_a_service_token_hold_at_the_gateway_where_it_was_not_made
 
 #[tokio::test]
 async fn a_passkey_of_one_gateway_signs_in_at_the_other_until_it_is_removed() {
-    let cluster = Cluster::with(LINES);
+    let cluster = Cluster::with(&with_secret(LINES));
     let Cluster { one, other, .. } = &cluster;
     let mut phone = registered(one, "admin").await;
     let session = token(&sign_in(other, &phone).await);
@@ -77,7 +83,6 @@ async fn a_passkey_of_one_gateway_signs_in_at_the_other_until_it_is_removed() {
     token(&sign_in(other, &phone).await);
     assert_ne!(sign_in(one, &phone).await.status, 200, "a copy");
 
-    // Which second factor was given, and when, is known where it was given.
     let listed = one.get("/gateway/passkeys").token(&session).send().await;
     let id = listed.json()["passkeys"][0]["id"]
         .as_str()
@@ -88,4 +93,51 @@ async fn a_passkey_of_one_gateway_signs_in_at_the_other_until_it_is_removed() {
     assert_eq!(removed.status, 204, "{}", removed.text());
     phone.counter = 8;
     assert_ne!(sign_in(one, &phone).await.status, 200, "it is gone");
+}
+
+#[tokio::test]
+async fn a_second_factor_that_was_given_at_one_gateway_counts_at_the_other_after_a_restart_too() {
+    let lines = LINES.replace(
+        "passkeys = true",
+        "passkeys = true\nstep_up = [\"flows.write\"]",
+    );
+    let Cluster {
+        one,
+        other,
+        postgres: _postgres,
+        _engine,
+    } = Cluster::with(&with_secret(&lines));
+    let phone = registered(&one, "admin").await;
+    let session = other.sign_in("admin").await;
+    let deploy = async |client: &Client| {
+        let request = client.deployment(&session, &json!([]), None);
+        request.send().await.status
+    };
+    assert_eq!(deploy(&one).await, 403);
+    let stepped_up = step_up(&other, &session, &phone).await;
+    assert_eq!(stepped_up.status, 204, "{}", stepped_up.text());
+    assert_eq!(deploy(&other).await, 200);
+    until("it counts at the other gateway", async || {
+        deploy(&one).await == 200
+    })
+    .await;
+    let other = other.restart().await;
+    assert_eq!(deploy(&other).await, 200);
+}
+
+#[tokio::test]
+async fn a_challenge_of_one_gateway_is_answered_at_the_other_and_once() {
+    let Cluster { one, other, .. } = &Cluster::with(&with_secret(LINES));
+    let phone = registered(one, "admin").await;
+    let path = "/gateway/passkeys/sign-in";
+    let begun = begin(one, path, "").await;
+    let answer = async |client: &Client| {
+        finish(client, path, &begun, &phone.get(&begun))
+            .send()
+            .await
+    };
+    token(&answer(other).await);
+    for again in [one, other] {
+        assert_eq!(answer(again).await.code(), "invalid_grant");
+    }
 }

@@ -76,6 +76,7 @@ mod client_certificates;
 mod cluster;
 mod cluster_faults;
 mod cluster_replica;
+mod cluster_sign_on;
 mod cluster_store;
 mod cluster_tokens;
 mod comms;

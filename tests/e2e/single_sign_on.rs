@@ -345,3 +345,38 @@ async fn behind_a_proxy_that_removes_a_path_the_sign_in_leads_there_and_back() {
     // Signed in: there is no such flow.
     assert_eq!(sso.browser.navigate("/plant/dash").send().await.status, 404);
 }
+
+#[tokio::test]
+async fn with_a_secret_a_session_outlives_a_restart_with_the_rights_that_the_grants_give_then() {
+    let address = free_address();
+    let mut provider = OidcProvider::start(address);
+    let secret = "storage.credential_secret = \"a long random text\"\n";
+    let lines = format!("{secret}{}", provider.config(address, ""));
+    let gateway = Gateway::with(&lines);
+    provider.tell("groups ann editors");
+    let token = SsoBrowser::new(&gateway).sign_in_as_editor().await;
+    let gateway = gateway.restart().await;
+    let user = async |gateway: &Gateway| {
+        let settings = gateway.get("/settings").token(&token).send().await;
+        settings.json()["user"].clone()
+    };
+    let expected = json!({ "username": "oidc:corp:ann", "permissions": "*" });
+    assert_eq!(user(&gateway).await, expected);
+
+    let fewer = lines.replace("permissions = [\"*\"]", "permissions = [\"read\"]");
+    let gateway = gateway.restart_with(&fewer).await;
+    assert_eq!(user(&gateway).await["permissions"], "read");
+    let none = fewer.replace("\"editors\"", "\"others\"");
+    let gateway = gateway.restart_with(&none).await;
+    assert!(!gateway.accepts_token(&token).await, "no grant fits");
+    let gateway = gateway.restart_with(&lines).await;
+    assert!(
+        !gateway.accepts_token(&token).await,
+        "it has ended for good"
+    );
+
+    let token = SsoBrowser::new(&gateway).sign_in_as_editor().await;
+    let other_secret = lines.replace("a long random text", "another text");
+    let gateway = gateway.restart_with(&other_secret).await;
+    assert!(!gateway.accepts_token(&token).await, "it cannot be opened");
+}

@@ -2,6 +2,7 @@
 //! what a test wants.
 
 use crate::client::Answer;
+use crate::cluster::in_front_of;
 use crate::harness::{Gateway, until};
 use crate::jwt_issuer::{SigningKey, now, set_of};
 use crate::mock_upstream::{Action, MockUpstream, ok, status};
@@ -12,6 +13,7 @@ use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use testing::postgres::Postgres;
 
 const SECRET: &str = "secret";
 
@@ -482,4 +484,33 @@ async fn an_id_token_is_no_bearer_token_and_failures_are_recorded() {
             .any(|record| record["event"] == "auth.login.fail.provider")
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_logout_token_that_one_gateway_has_used_is_refused_by_the_other() {
+    let provider = FakeProvider::start().await;
+    let (engine, postgres) = (Gateway::with("auth = \"off\""), Postgres::start());
+    let lines = format!(
+        "{}storage.credential_secret = \"of all gateways\"\n{}",
+        in_front_of(&engine, &postgres.url()),
+        provider.table("corp")
+    );
+    let (one, other) = (Gateway::with(&lines), Gateway::with(&lines));
+    let events = json!({ "http://schemas.openid.net/event/backchannel-logout": {} });
+    let token = provider.key.sign(&json!({
+        "iss": provider.issuer(), "aud": "flowgate", "iat": now(), "exp": now() + 60, "jti": "1", "sub": "ann", "events": events
+    }));
+    let logout = async |gateway: &Gateway| {
+        let request = gateway.post("/gateway/sign-in/corp/back-channel-logout");
+        let request = request.form(&[("logout_token", &token)]);
+        request.send().await.status
+    };
+    assert_eq!(logout(&one).await, 200);
+    assert_eq!(logout(&other).await, 400);
+    let answer = attempt(&provider, &other, &json!({})).await;
+    let page = answer.text();
+    let (_, rest) = page.split_once("data-token=\"").unwrap();
+    let session = rest.split_once('"').unwrap().0;
+    assert_eq!(logout(&other).await, 400);
+    assert!(other.accepts_token(session).await, "a later session");
 }

@@ -49,6 +49,8 @@ const configuration = {
     },
     interactions: { url: (ctx, interaction) => `/interaction/${interaction.uid}` },
     issueRefreshToken: () => true,
+    // One that is used twice ends all that came of its sign-in.
+    rotateRefreshToken: true,
     pkce: { required: () => true },
     ttl: { AccessToken: 600, AuthorizationCode: 60, IdToken: 600, RefreshToken: 3600, Grant: 3600, Interaction: 600, Session: 3600 },
 };

@@ -311,13 +311,9 @@ fn session(jwt: VerifiedJwt, agent: String, now: u64) -> Session {
         user: jwt.user.to_string(),
         client: JWT.to_owned(),
         agent,
-        scope: Vec::new(),
-        networks: None,
-        rate_limit: None,
-        creator: None,
         created: now,
         expires: jwt.verified.expires,
-        password: None,
+        ..SessionRow::default()
     };
     let federated = Federated::new(&config.name, jwt.verified.key, jwt.permissions);
     Session::new(&row, now).federated(federated, config.networks.as_deref(), config.rate_limit)
@@ -329,13 +325,8 @@ fn tombstone(session: &Session) -> SessionRow {
         token: session.key,
         user: session.user.to_string(),
         client: REVOKED_JWT.to_owned(),
-        agent: String::new(),
-        scope: Vec::new(),
-        networks: None,
-        rate_limit: None,
-        creator: None,
         created: session.created,
         expires: session.expires,
-        password: None,
+        ..SessionRow::default()
     }
 }

@@ -1,6 +1,7 @@
 //! Why a sign-in with a provider fails.
 
 use crate::auth::InvalidJwt;
+use crate::store;
 
 /// Why a sign-in with a provider fails, or a session of one no longer counts.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +33,9 @@ pub enum OidcError {
     /// No grant fits the user.
     #[error("no grant fits the user's claims")]
     NoGrant,
+    /// The store of all gateways cannot be asked.
+    #[error(transparent)]
+    Store(#[from] store::Error),
     /// The address is in none of the provider's networks.
     #[error("the address is in none of the networks of the provider")]
     Network,

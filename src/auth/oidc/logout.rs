@@ -2,8 +2,10 @@
 //! and a user who signs out here is led to the sign-out there (RP-Initiated Logout 1.0).
 
 use super::error::OidcError;
-use super::{OidcSession, text, with_query};
-use crate::auth::{Auth, InvalidJwt, Session};
+use super::sessions::OidcSession;
+use super::{text, used_key, with_query};
+use crate::auth::{Auth, InvalidJwt};
+use crate::store;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::sync::Arc;
@@ -34,7 +36,7 @@ impl LogoutOf {
 }
 
 impl Auth {
-    /// Verifies a logout token; it counts once.
+    /// Verifies a logout token; it counts once, at one gateway. Then all sessions are known that it may be about.
     pub async fn verify_logout(
         &self,
         (provider, token): (&str, &str),
@@ -63,6 +65,14 @@ impl Auth {
         let id = format!("{} {id}", provider.config.name);
         let until = verified.expires.saturating_add(REMEMBERED);
         self.use_once((b"jti", id.as_bytes()), until, now)?;
+        let used = self
+            .0
+            .store
+            .use_once(used_key(b"jti", id.as_bytes()), (until, now));
+        if !used.await? {
+            return Err(OidcError::Replayed);
+        }
+        self.know_all_oidc(now).await?;
         Ok(of)
     }
 
@@ -72,8 +82,13 @@ impl Auth {
         provider.is_some_and(|provider| provider.config.issuer == issuer)
     }
 
-    /// Ends sessions of a provider, and all that is open for them; gives the users.
-    pub fn end_oidc(&self, provider: &str, of: &LogoutOf) -> Vec<SmolStr> {
+    /// Ends sessions of a provider, and all that is open for them, at all gateways; gives the users. After an error they have ended
+    /// here, and are to end elsewhere still.
+    pub async fn end_oidc(
+        &self,
+        provider: &str,
+        of: &LogoutOf,
+    ) -> (Vec<SmolStr>, Result<(), store::Error>) {
         let known: Vec<Arc<OidcSession>> = {
             let mut sessions = self.0.oidc.sessions();
             let gone = sessions
@@ -85,20 +100,37 @@ impl Auth {
             let user = sessions.find(&known.key)?.user.clone();
             sessions.end_one(&known.key).then_some(user)
         });
-        users.collect()
+        let users = users.collect();
+        let forgotten = self.forget(known.iter().map(|known| known.key)).await;
+        (users, forgotten)
     }
 
-    /// Where a user who signs out here signs out at the provider, if it has such a place. `back`: an address that the provider
+    /// Where the user of a session, by its key, signs out at the provider, if it has such a place. `back`: an address that the provider
     /// knows and leads back to.
-    pub fn sign_out_at_provider(&self, session: &Session, back: Option<&str>) -> Option<String> {
-        let known = self.0.oidc.sessions().get(&session.key).cloned()?;
+    pub async fn sign_out_at_provider(
+        &self,
+        session: [u8; 32],
+        back: Option<String>,
+        now: u64,
+    ) -> Option<String> {
+        let known = self.0.oidc.sessions().get(&session).cloned()?;
         let provider = &known.provider;
-        let metadata = provider.known_metadata()?;
+        let metadata = match provider.known_metadata() {
+            Some(metadata) => metadata,
+            // Another gateway has begun the session.
+            None => provider
+                .metadata(self.send_to_provider().ok()?, now)
+                .await
+                .ok()?,
+        };
         let url = metadata.end_session.as_ref()?;
-        let hint = known.lock().id_token.clone();
+        let hint = known.lock().tokens.id.clone();
         let mut pairs = vec![("client_id", provider.config.client_id.as_str())];
         pairs.extend(hint.as_ref().map(|hint| ("id_token_hint", hint.reveal())));
-        pairs.extend(back.map(|back| ("post_logout_redirect_uri", back)));
+        pairs.extend(
+            back.as_deref()
+                .map(|back| ("post_logout_redirect_uri", back)),
+        );
         Some(with_query(url, &pairs))
     }
 }

@@ -2,8 +2,8 @@
 //! and their sessions, for as long as the provider stands by them.
 //!
 //! A sign-in: [`Auth::begin_oidc`] makes the way to the provider and a cookie ([`sealed`]), [`Auth::finish_oidc`] takes the
-//! response, asks the provider for tokens ([`provider`]) and begins a session. [`refresh`] asks again and again, [`logout`] ends
-//! sessions that the provider ends. Knows no path of the gateway's.
+//! response and asks the provider for tokens ([`provider`]), [`Auth::admit_oidc`] begins a session ([`sessions`]). [`refresh`] asks
+//! again and again, [`logout`] ends sessions that the provider ends. Knows no path of the gateway's.
 
 mod error;
 mod logout;
@@ -12,24 +12,26 @@ mod provider;
 mod refresh;
 mod sealed;
 mod second_factor;
+mod sessions;
+mod state;
 
 pub use error::OidcError;
 pub use logout::LogoutOf;
 pub use sealed::{PendingSignIn, SignInApp};
 
-use super::federated::{Federated, FederatedPermissions};
+use super::federated::FederatedPermissions;
 use super::jwt::verify::Claims;
 use super::seal::Seal;
-use super::session::{Key, Session, new_token};
-use super::{Auth, Issued, SendToProvider};
+use super::session::Key;
+use super::{Auth, SendToProvider};
 use crate::config::{self, ProviderUrl};
-use crate::store::SessionRow;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crypto::{Secret, constant_time_eq, random, sha256};
 use metadata::Metadata;
 use provider::{Provider, Tokens};
+use sessions::OidcSession;
 use smol_str::SmolStr;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -102,20 +104,12 @@ pub struct OidcUser {
     subject: String,
     /// The session at the provider.
     session: Option<String>,
+    claims: Claims,
     permissions: FederatedPermissions,
     /// When the user gave a second factor at the provider, seconds since 1970.
     factor: Option<u64>,
     tokens: Tokens,
     key: [u8; 32],
-}
-
-/// A provider's part of a session that lasts.
-struct OidcSession {
-    key: Key,
-    provider: Arc<Provider>,
-    subject: String,
-    session: Option<String>,
-    state: Mutex<refresh::State>,
 }
 
 impl OidcUser {
@@ -178,7 +172,7 @@ impl Auth {
         let asked = second_factor::asked(&provider.config, &self.0.registry.users().conditions);
         query.extend(asked.iter().map(|(name, value)| (*name, value.as_str())));
         let location = with_query(&metadata.authorization, &query);
-        let cookie = self.0.oidc.seal.seal(&pending);
+        let cookie = self.0.oidc.seal.seal(sealed::PURPOSE, &pending);
         Ok(Begun {
             location,
             cookie: Secret::new(cookie.ok_or(OidcError::Invalid("the cookie cannot be sealed"))?),
@@ -197,7 +191,7 @@ impl Auth {
             .0
             .oidc
             .seal
-            .open::<PendingSignIn>(cookie)
+            .open::<PendingSignIn>(sealed::PURPOSE, cookie)
             .filter(|pending| pending.lasts(now))
             .ok_or(OidcError::NotBegun)?;
         let state = returned.state.as_deref().unwrap_or_default();
@@ -205,6 +199,7 @@ impl Auth {
         if pending.provider != provider || !is_state {
             return Err(OidcError::NotBegun);
         }
+        // At each gateway; the provider takes a code once (RFC 6749 §4.1.2).
         let ends = now.saturating_add(sealed::LIFETIME);
         self.use_once((b"state", pending.state.as_bytes()), ends, now)?;
         Ok(pending)
@@ -271,85 +266,12 @@ impl Auth {
             session: text(&claims, "sid"),
             subject,
             permissions: permissions.ok_or(OidcError::NoGrant)?,
+            claims,
             factor,
             key: verified.key,
             tokens,
             provider,
         })
-    }
-
-    /// Begins the session of a user.
-    pub fn admit_oidc(
-        &self,
-        user: OidcUser,
-        client: OidcClient,
-        now: u64,
-    ) -> Result<Issued, OidcError> {
-        let config = &user.provider.config;
-        let networks = config.networks.as_ref();
-        if networks.is_some_and(|networks| !networks.contains(client.address)) {
-            return Err(OidcError::Network);
-        }
-        let lifetime = self.0.registry.users().lifetime;
-        let token = new_token();
-        let row = SessionRow {
-            token: sha256(token.reveal().as_bytes()),
-            user: user.user.to_string(),
-            client: client.client,
-            agent: client.agent,
-            scope: Vec::new(),
-            networks: None,
-            rate_limit: None,
-            creator: None,
-            created: now,
-            expires: now.saturating_add(lifetime.as_secs()),
-            password: None,
-        };
-        let federated = Federated::new(&config.name, user.key, user.permissions);
-        let networks = config.networks.as_deref();
-        let session = Session::new(&row, now).federated(federated, networks, config.rate_limit);
-        if let Some(given) = user.factor {
-            session.confirm(true, given);
-        }
-        let known = OidcSession {
-            key: row.token,
-            subject: user.subject,
-            session: user.session,
-            state: Mutex::new(refresh::State::new(user.tokens, config, now)),
-            provider: user.provider,
-        };
-        let known = Arc::new(known);
-        self.0.oidc.sessions().insert(row.token, Arc::clone(&known));
-        let ended = self
-            .0
-            .registry
-            .admit(session)
-            .ok_or(OidcError::NoProvider)?;
-        // A reload since the sign-in began has not seen the session.
-        if !self.0.oidc.has(&known.provider) {
-            self.0.registry.sessions().end_one(&row.token);
-            return Err(OidcError::NoProvider);
-        }
-        Ok(Issued {
-            token,
-            expires_in: lifetime,
-            ended: ended.len(),
-            key: row.token,
-        })
-    }
-
-    /// Takes over the providers of a configuration read again; the sessions of those that are gone or changed end.
-    pub(super) fn reload_oidc(&self, read: &[config::Oidc]) {
-        let before = self.0.oidc.all.load_full();
-        let all = read.iter().map(|config| {
-            let same = before.iter().find(|provider| provider.config == *config);
-            same.map_or_else(|| Arc::new(Provider::new(config)), Arc::clone)
-        });
-        self.0.oidc.all.store(Arc::new(all.collect()));
-        let all = self.0.oidc.sessions().values().cloned().collect::<Vec<_>>();
-        for known in all.iter().filter(|known| !self.0.oidc.has(&known.provider)) {
-            self.0.registry.sessions().end_one(&known.key);
-        }
     }
 
     /// The claims of the ID token, and those of the user info of the same user, which are newer.
@@ -403,13 +325,14 @@ impl Auth {
 }
 
 impl Providers {
-    pub(super) fn new(config: &[config::Oidc]) -> Self {
+    /// `secret`: what gateways that share the store have in common.
+    pub(super) fn new(config: &[config::Oidc], secret: Option<&Secret>) -> Self {
         let all = config
             .iter()
             .map(|provider| Arc::new(Provider::new(provider)));
         Self {
             all: ArcSwap::from_pointee(all.collect()),
-            seal: Seal::new(),
+            seal: Seal::new(secret),
             used: Mutex::default(),
             sessions: Mutex::default(),
         }

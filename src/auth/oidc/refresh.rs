@@ -5,50 +5,23 @@
 //! are asked about at once.
 
 use super::error::OidcError;
-use super::provider::Tokens;
-use super::{OidcSession, subject};
+use super::sessions::OidcSession;
+use super::state::after;
+use super::subject;
 use crate::auth::Auth;
 use crate::auth::federated::FederatedPermissions;
 use crate::auth::jwt::verify::Claims;
-use crate::config;
-use crypto::{Secret, random};
-use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 use tokio::task::JoinSet;
 
 /// Questions at a time. Our choice: a provider answers some hundred in a second so.
 const AT_A_TIME: usize = 8;
 
-/// What is needed to ask about a session.
-pub(super) struct State {
-    access_token: Secret,
-    refresh_token: Option<Secret>,
-    /// For the sign-out at the provider.
-    pub(super) id_token: Option<Secret>,
-    /// When the provider stood by the session last, seconds since 1970.
-    confirmed: u64,
-    /// When to ask next.
-    next: u64,
-}
+/// Seconds for which a gateway claims to ask about a session. Our choice: longer than the time limits of all its questions.
+const CLAIM: u64 = 60;
 
-impl State {
-    pub(super) fn new(tokens: Tokens, config: &config::Oidc, now: u64) -> Self {
-        Self {
-            access_token: tokens.access,
-            refresh_token: tokens.refresh,
-            id_token: tokens.id,
-            confirmed: now,
-            next: after(now, config.refresh),
-        }
-    }
-}
-
-/// Somewhere in the last quarter of a period: sessions that began together are not asked about together.
-fn after(now: u64, period: Duration) -> u64 {
-    let period = period.as_secs().max(1);
-    let early = u64::from(random::<1>()[0]) * (period / 4) / 256;
-    now.saturating_add(period - early)
-}
+/// Seconds until a gateway looks again whether the one that asks has an answer. Our choice.
+const LOOK_AGAIN: u64 = 5;
 
 impl Auth {
     /// Asks about the sessions whose time has come, and ends those that no longer count. To be called every second.
@@ -75,28 +48,68 @@ impl Auth {
     }
 
     async fn refresh_one(&self, session: &OidcSession, now: u64) {
+        if !self.has_turn(session, now).await {
+            return;
+        }
         let config = &session.provider.config;
+        let next = after(now, config.refresh);
         let why = match self.ask_again(session, now).await {
-            Ok(permissions) => {
-                let mut state = session.lock();
-                state.confirmed = now;
-                state.next = after(now, config.refresh);
-                drop(state);
-                return self.permit(session, permissions);
+            Ok((claims, permissions)) => {
+                session.lock().confirm(claims, now, next);
+                self.permit(session, permissions);
+                return self.keep(session).await;
             }
             Err(OidcError::Unreachable(why)) => {
-                let mut state = session.lock();
-                state.next = after(now, config.refresh);
-                let ends = state.confirmed.saturating_add(config.max_stale.as_secs());
-                if now < ends {
-                    return;
+                if now < session.lock().put_off(next, config.max_stale) {
+                    return self.keep(session).await;
                 }
                 OidcError::Unreachable(why)
             }
             Err(other) => other,
         };
         tracing::info!(provider = config.name, %why, "a session of a provider ends");
+        self.end_for_all(session).await;
+    }
+
+    /// Whether this gateway is to ask; of several that know the session, one does. It has the newest tokens then.
+    async fn has_turn(&self, session: &OidcSession, now: u64) -> bool {
+        if self.0.store.secret().is_none() {
+            return true;
+        }
+        let until = now.saturating_add(CLAIM);
+        match self.0.store.claim_provider(session.key, (until, now)).await {
+            Ok(Some(sealed)) if self.renew_oidc(session, &sealed) => {
+                session.lock().asked += 1;
+                true
+            }
+            Ok(Some(_)) => {
+                self.end_for_all(session).await;
+                false
+            }
+            Ok(None) | Err(_) => {
+                session.lock().next = now.saturating_add(LOOK_AGAIN);
+                false
+            }
+        }
+    }
+
+    /// Keeps what the provider has said, for a restart and for other gateways.
+    async fn keep(&self, session: &OidcSession) {
+        let Some(sealed) = self.sealed_oidc(session) else {
+            return;
+        };
+        let next = session.lock().next;
+        let kept = self.0.store.save_provider(session.key, (sealed, next));
+        if let Err(error) = kept.await {
+            tracing::warn!(%error, "what a provider says of a session could not be kept");
+        }
+    }
+
+    async fn end_for_all(&self, session: &OidcSession) {
         self.0.registry.sessions().end_one(&session.key);
+        if let Err(error) = self.forget([session.key]).await {
+            tracing::warn!(%error, "a session of a provider could not be forgotten yet");
+        }
     }
 
     /// What the provider says now.
@@ -104,13 +117,13 @@ impl Auth {
         &self,
         session: &OidcSession,
         now: u64,
-    ) -> Result<FederatedPermissions, OidcError> {
+    ) -> Result<(Claims, FederatedPermissions), OidcError> {
         let provider = &session.provider;
         let send = self.send_to_provider()?;
         let metadata = provider.metadata(send, now).await?;
         let (refresh, mut access) = {
             let state = session.lock();
-            (state.refresh_token.clone(), state.access_token.clone())
+            (state.tokens.refresh.clone(), state.tokens.access.clone())
         };
         let mut claims = Claims::new();
         if let Some(refresh) = refresh {
@@ -127,7 +140,7 @@ impl Auth {
                     return Err(OidcError::Invalid("its ID token is of another user"));
                 }
             }
-            session.keep(tokens);
+            session.lock().keep(tokens);
         }
         if let Some(url) = &metadata.user_info {
             let info = provider.user_info((send, url), &access, now).await?;
@@ -141,11 +154,12 @@ impl Auth {
                 "it has neither refresh tokens with ID tokens nor user info",
             ));
         }
-        FederatedPermissions::of(&provider.config.grants, &claims).ok_or(OidcError::NoGrant)
+        let permissions = FederatedPermissions::of(&provider.config.grants, &claims);
+        Ok((claims, permissions.ok_or(OidcError::NoGrant)?))
     }
 
     /// Gives a session these permissions from now on; what is open for it is checked again.
-    fn permit(&self, session: &OidcSession, permissions: FederatedPermissions) {
+    pub(super) fn permit(&self, session: &OidcSession, permissions: FederatedPermissions) {
         let Some(found) = self.0.registry.sessions().find(&session.key) else {
             return;
         };
@@ -155,23 +169,5 @@ impl Auth {
         if federated.set_permissions(permissions) {
             self.changed();
         }
-    }
-}
-
-impl OidcSession {
-    fn keep(&self, tokens: Tokens) {
-        let mut state = self.lock();
-        state.access_token = tokens.access;
-        // Some providers give another one each time, others none.
-        if tokens.refresh.is_some() {
-            state.refresh_token = tokens.refresh;
-        }
-        if tokens.id.is_some() {
-            state.id_token = tokens.id;
-        }
-    }
-
-    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,6 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What it is sealed for.
+pub(super) const PURPOSE: &[u8] = b"sign-in with a provider";
+
 /// Seconds in which a user must sign in at the provider. Our choice: time for a second factor there.
 pub(super) const LIFETIME: u64 = 600;
 

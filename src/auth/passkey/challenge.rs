@@ -10,6 +10,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// What they are sealed for.
+const PURPOSE: &[u8] = b"challenge of a passkey";
+
 /// Seconds in which a user must answer. Web Authentication §5.4, "timeout" recommends 300 to 600.
 pub(super) const LIFETIME: u64 = 300;
 
@@ -77,12 +80,23 @@ impl Challenge {
             begun: now,
         }
     }
+
+    /// Names it.
+    pub(super) fn key(&self) -> [u8; 32] {
+        sha256(self.random.as_bytes())
+    }
+
+    /// When it counts no more, seconds since 1970.
+    pub(super) fn ends(&self) -> u64 {
+        self.begun.saturating_add(LIFETIME)
+    }
 }
 
 impl Challenges {
-    pub(in crate::auth) fn new() -> Self {
+    /// `secret`: what gateways that share the store have in common.
+    pub(in crate::auth) fn new(secret: Option<&Secret>) -> Self {
         Self {
-            seal: Seal::new(),
+            seal: Seal::new(secret),
             used: Mutex::default(),
         }
     }
@@ -95,7 +109,7 @@ impl Challenges {
     ) -> Option<PasskeyBegun> {
         Some(PasskeyBegun {
             options,
-            cookie: Secret::new(self.seal.seal(challenge)?),
+            cookie: Secret::new(self.seal.seal(PURPOSE, challenge)?),
             lifetime: Duration::from_secs(LIFETIME),
         })
     }
@@ -108,11 +122,9 @@ impl Challenges {
         (purpose, site): (Purpose, &PasskeySite),
         now: u64,
     ) -> Result<Challenge, PasskeyError> {
-        let opened: Option<Challenge> = self.seal.open(cookie);
+        let opened: Option<Challenge> = self.seal.open(PURPOSE, cookie);
         let fits = opened.filter(|challenge| {
-            challenge.purpose == purpose
-                && challenge.session == session
-                && now < challenge.begun.saturating_add(LIFETIME)
+            challenge.purpose == purpose && challenge.session == session && now < challenge.ends()
         });
         let challenge = fits.ok_or(PasskeyError::Challenge)?;
         if challenge.site != *site {
@@ -122,18 +134,17 @@ impl Challenges {
         if used.len() >= MAX_USED {
             used.retain(|_, ends| *ends > now);
         }
-        let key = sha256(challenge.random.as_bytes());
+        let key = challenge.key();
         if used.len() >= MAX_USED || used.contains_key(&key) {
             return Err(PasskeyError::Challenge);
         }
-        used.insert(key, challenge.begun.saturating_add(LIFETIME));
+        used.insert(key, challenge.ends());
         Ok(challenge)
     }
 
     /// A challenge whose answer was wrong may be answered again: what unauthenticated clients send is not remembered.
     pub(super) fn release(&self, challenge: &Challenge) {
-        let key = sha256(challenge.random.as_bytes());
-        self.used().remove(&key);
+        self.used().remove(&challenge.key());
     }
 
     fn used(&self) -> MutexGuard<'_, HashMap<[u8; 32], u64>> {
@@ -155,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_challenge_counts_once_for_its_purpose_page_session_and_time() {
-        let (challenges, here) = (Challenges::new(), site("a.example"));
+        let (challenges, here) = (Challenges::new(None), site("a.example"));
         let mut challenge = Challenge::new(Purpose::StepUp, &here, 1000);
         challenge.session = "one".into();
         let cookie = challenges.begin(&challenge, ().into()).unwrap().cookie;
@@ -170,7 +181,7 @@ mod tests {
         let elsewhere = take("one", Purpose::StepUp, &site("b.example"), 1000);
         assert_eq!(elsewhere, Err(PasskeyError::Origin));
         let foreign =
-            Challenges::new().take((cookie.reveal(), "one"), (Purpose::StepUp, &here), 1000);
+            Challenges::new(None).take((cookie.reveal(), "one"), (Purpose::StepUp, &here), 1000);
         assert_eq!(foreign, error, "another gateway's");
 
         let taken = take("one", Purpose::StepUp, &here, 1299).unwrap();
@@ -182,7 +193,7 @@ mod tests {
 
     #[test]
     fn used_challenges_take_bounded_memory_and_are_forgotten_when_they_have_expired() {
-        let (challenges, here) = (Challenges::new(), site("a.example"));
+        let (challenges, here) = (Challenges::new(None), site("a.example"));
         let take = |begun: u64, now: u64| {
             let challenge = Challenge::new(Purpose::SignIn, &here, begun);
             let cookie = challenges.begin(&challenge, ().into()).unwrap().cookie;

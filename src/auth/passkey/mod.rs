@@ -20,7 +20,7 @@ use super::sign_in::report_guessing;
 use super::throttle::Failed;
 use super::users::Users;
 use super::{Auth, Caller, Issued, SignIn, SignInError, session_id};
-use crate::store::{PasskeyRow, SessionRow};
+use crate::store::{self, PasskeyRow, SessionRow};
 use ceremony::{ALGORITHMS, Expected};
 use challenge::{Challenge, LIFETIME, Purpose};
 use crypto::sha256;
@@ -83,19 +83,15 @@ impl Auth {
             user: row.user.clone(),
             client: client.client,
             agent: client.agent,
-            networks: None,
-            rate_limit: None,
-            creator: None,
-            scope: Vec::new(),
             created: now,
             expires: now.saturating_add(users.lifetime.as_secs()),
             password: Some(row.password),
+            confirmed: now,
+            factor: now,
+            ..SessionRow::default()
         };
         let key = session.token;
         let ended = self.start_session(session, now).await?;
-        if let Some(session) = self.0.registry.sessions().find(&key) {
-            session.confirm(true, now);
-        }
         let issued = Issued {
             token,
             expires_in: users.lifetime,
@@ -142,11 +138,21 @@ impl Auth {
         Ok(user.is_some_and(|user| user.totp.is_some()))
     }
 
-    /// From now on the password in this session is fresh, and so is the second factor if there was one.
-    pub fn step_up(&self, caller: &Caller, has_factor: bool, now: u64) {
-        if let Some(session) = whole_users(caller) {
-            session.confirm(has_factor, now);
-        }
+    /// From now on the password in this session is fresh, and so is the second factor if there was one; at all gateways.
+    pub async fn step_up(
+        &self,
+        caller: &Caller,
+        has_factor: bool,
+        now: u64,
+    ) -> Result<(), store::Error> {
+        let Some(session) = whole_users(caller) else {
+            return Ok(());
+        };
+        let factor = if has_factor { now } else { 0 };
+        let kept = self.0.store.confirm_session(session.key, (now, factor));
+        kept.await?;
+        session.confirm(now, factor);
+        Ok(())
     }
 
     /// The passkey of an answer, for which the throttle counts like for a password. `caller`: the one who gives a second factor;
@@ -221,6 +227,10 @@ impl Auth {
                 return Ok(Err(error));
             }
         };
+        let once = (challenge.ends(), now);
+        if !self.0.store.use_once(challenge.key(), once).await? {
+            return Ok(Err(PasskeyError::Challenge));
+        }
         let used = self.0.store.use_passkey(row.id.clone(), counter, now);
         if used.await? {
             return Ok(Ok(()));

@@ -26,7 +26,7 @@ async fn a_token_is_made_within_five_minutes_of_the_password_and_no_later() {
     assert!(
         matches!(late, Err(CreateTokenError::Unconfirmed(Unconfirmed::NotFresh(what))) if what == needed)
     );
-    auth.step_up(&ann, false, NOW + 300);
+    auth.step_up(&ann, false, NOW + 300).await.unwrap();
     may(NOW + 300).await.unwrap();
 }
 

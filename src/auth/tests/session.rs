@@ -10,14 +10,10 @@ fn session(token: u8, expires: u64) -> Session {
         token: sha256(&[token]),
         user: "ann".into(),
         client: "service-admin".into(),
-        agent: String::new(),
-        networks: None,
-        rate_limit: None,
-        creator: None,
         scope: vec!["read".into()],
         created: 0,
         expires,
-        password: None,
+        ..SessionRow::default()
     };
     Session::new(&row, 0)
 }
@@ -87,14 +83,9 @@ fn a_session_from_the_future_is_detected_after_a_clock_change() {
         token: sha256(&[1]),
         user: "ann".into(),
         client: "service-admin".into(),
-        agent: String::new(),
-        networks: None,
-        rate_limit: None,
-        creator: None,
-        scope: Vec::new(),
         created: 10_000,
         expires: 20_000,
-        password: None,
+        ..SessionRow::default()
     };
     let session = Session::new(&row, 10_000);
     assert!(!session.is_ahead(10_000 - AHEAD));

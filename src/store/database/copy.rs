@@ -27,7 +27,7 @@ struct Table {
 const TABLES: &[Table] = &[
     Table {
         name: "session",
-        rows: "TRUE",
+        rows: "provider IS NULL",
         columns: &[
             ("token", Bytes),
             ("user", Text),
@@ -40,6 +40,8 @@ const TABLES: &[Table] = &[
             ("networks", Text),
             ("rate_limit", Text),
             ("creator", Text),
+            ("confirmed", Integer),
+            ("factor", Integer),
         ],
     },
     Table {

@@ -103,6 +103,12 @@ pub(super) const MIGRATIONS: &[&str] = &["
     CREATE INDEX passkey_user ON passkey (user);
 ", "
     ALTER TABLE session ADD COLUMN creator TEXT;
+", "
+    ALTER TABLE session ADD COLUMN confirmed INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE session ADD COLUMN factor INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE session ADD COLUMN provider TEXT;
+    ALTER TABLE session ADD COLUMN ask_after INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE used_once (key BLOB PRIMARY KEY, until INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 "];
 
 /// The number of migrations applied to a database.

@@ -97,6 +97,12 @@ const MIGRATIONS: &[&str] = &[
     "
     ALTER TABLE engine_state ADD COLUMN packed BOOLEAN NOT NULL DEFAULT false;
 ",
+    "
+    ALTER TABLE session
+        ADD COLUMN confirmed BIGINT NOT NULL DEFAULT 0, ADD COLUMN factor BIGINT NOT NULL DEFAULT 0,
+        ADD COLUMN provider TEXT, ADD COLUMN ask_after BIGINT NOT NULL DEFAULT 0;
+    CREATE TABLE used_once (key BYTEA PRIMARY KEY, until BIGINT NOT NULL);
+",
 ];
 
 /// The number of a lock that is held while tables are made: the first letters of the program's name.

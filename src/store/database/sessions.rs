@@ -7,7 +7,8 @@ use crate::store::{Error, SessionRow};
 use serde_json::Value as Json;
 
 /// The columns that [`session`] reads.
-pub(super) const COLUMNS: &str = r#"token, "user", client, scope, created, expires, password, agent, networks, rate_limit, creator"#;
+pub(super) const COLUMNS: &str = r#"token, "user", client, scope, created, expires, password, agent, networks, rate_limit, creator,
+    confirmed, factor, provider"#;
 
 impl Database {
     pub(in crate::store) fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
@@ -27,11 +28,12 @@ impl Database {
         let transaction = self.connection.begin()?;
         transaction.execute(
             &format!(
-                r#"INSERT INTO session ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                r#"INSERT INTO session ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                  ON CONFLICT (token) DO UPDATE SET "user" = excluded."user", client = excluded.client,
                     scope = excluded.scope, created = excluded.created, expires = excluded.expires,
                     password = excluded.password, agent = excluded.agent, networks = excluded.networks,
-                    rate_limit = excluded.rate_limit, creator = excluded.creator"#
+                    rate_limit = excluded.rate_limit, creator = excluded.creator, confirmed = excluded.confirmed,
+                    factor = excluded.factor, provider = excluded.provider"#
             ),
             values![
                 &session.token,
@@ -45,9 +47,58 @@ impl Database {
                 &networks,
                 &session.rate_limit,
                 &session.creator,
+                integer(session.confirmed),
+                integer(session.factor),
+                &session.provider,
             ],
         )?;
         self.tell(&transaction, Changed::Session(&session.token))?;
+        transaction.commit()
+    }
+
+    /// Keeps when the user last gave the password or a second factor, and a second factor; earlier times change nothing.
+    pub(in crate::store) fn confirm_session(
+        &self,
+        token: &[u8; 32],
+        (confirmed, factor): (u64, u64),
+    ) -> Result<(), Error> {
+        let transaction = self.connection.begin()?;
+        for (column, at) in [("confirmed", confirmed), ("factor", factor)] {
+            transaction.execute(
+                &format!("UPDATE session SET {column} = ?2 WHERE token = ?1 AND {column} < ?2"),
+                values![token, integer(at)],
+            )?;
+        }
+        self.tell(&transaction, Changed::Session(token))?;
+        transaction.commit()
+    }
+
+    /// Claims, until a time, to ask the provider of a session; gives what it said last. `None`: it is not yet time, as another
+    /// gateway asks or has just asked; or the session has ended.
+    pub(in crate::store) fn claim_provider(
+        &self,
+        token: &[u8; 32],
+        (until, now): (u64, u64),
+    ) -> Result<Option<String>, Error> {
+        let transaction = self.connection.begin()?;
+        let sql = "UPDATE session SET ask_after = ? WHERE token = ? AND ask_after <= ? RETURNING provider";
+        let values = values![integer(until), token, integer(now)];
+        let claimed = transaction.first(sql, values, |row| row.get(0))?;
+        transaction.commit()?;
+        Ok(claimed)
+    }
+
+    /// Keeps what the provider of a session has said, and when it is asked next, unless the session has ended.
+    pub(in crate::store) fn save_provider(
+        &self,
+        token: &[u8; 32],
+        (sealed, next): (&str, u64),
+    ) -> Result<(), Error> {
+        let transaction = self.connection.begin()?;
+        let sql = "UPDATE session SET provider = ?, ask_after = ? WHERE token = ?";
+        if transaction.execute(sql, values![sealed, integer(next), token])? > 0 {
+            self.tell(&transaction, Changed::Session(token))?;
+        }
         transaction.commit()
     }
 
@@ -107,5 +158,8 @@ pub(super) fn session(row: &Row<'_>, first: usize) -> Result<SessionRow, Error> 
         networks: networks.map(|_| row.list(first + 8)).transpose()?,
         rate_limit: row.get(first + 9)?,
         creator: row.get(first + 10)?,
+        confirmed: row.unsigned(first + 11)?,
+        factor: row.unsigned(first + 12)?,
+        provider: row.get(first + 13)?,
     })
 }

@@ -71,6 +71,23 @@ impl Database {
         Ok(added == 1)
     }
 
+    /// Remembers, until a time, that something that counts once was used; false: it was before.
+    pub(in crate::store) fn use_once(
+        &self,
+        key: &[u8; 32],
+        (until, now): (u64, u64),
+    ) -> Result<bool, Error> {
+        let transaction = self.connection.begin()?;
+        let expired = "DELETE FROM used_once WHERE until <= ?";
+        transaction.execute(expired, values![integer(now)])?;
+        let added = transaction.execute(
+            "INSERT INTO used_once (key, until) VALUES (?, ?) ON CONFLICT DO NOTHING",
+            values![key, integer(until)],
+        )?;
+        transaction.commit()?;
+        Ok(added == 1)
+    }
+
     pub(in crate::store) fn known_addresses(&self, since: u64) -> Result<Vec<AddressRow>, Error> {
         self.change(
             "DELETE FROM known_address WHERE at < ?",

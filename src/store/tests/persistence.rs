@@ -148,6 +148,7 @@ async fn sessions_failures_admin_and_running_survive() {
         created: 1,
         expires: u64::from(number),
         password: (number == 2).then_some([7; 32]),
+        ..SessionRow::default()
     };
     let failure = |user: &str, at| FailureRow {
         user: user.into(),

@@ -97,14 +97,10 @@ fn session(token: u8, (user, _, password): UserSpec) -> Session {
         token: [token; 32],
         user: user.into(),
         client: "service-admin".into(),
-        agent: String::new(),
-        networks: None,
-        rate_limit: None,
-        creator: None,
-        scope: Vec::new(),
         created: NOW,
         expires: END,
         password: Some(crypto::sha256(password.as_bytes())),
+        ..SessionRow::default()
     };
     Session::new(&row, NOW)
 }
