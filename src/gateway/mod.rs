@@ -335,7 +335,8 @@ impl Gateway {
                 tracer.finish().await;
             }
         };
-        tokio::join!(sinks::finish(&self.audit), traced);
+        let answered = provider_client::finish(self.auth.as_ref());
+        tokio::join!(sinks::finish(&self.audit), traced, answered);
     }
 
     /// A fresh id for a request: 16 hexadecimal digits, no two of one gateway equal.

@@ -1,7 +1,7 @@
 //! Identity providers: the gateway's HTTP client for them, and the regular look at what they say.
 
 use super::Gateway;
-use crate::auth::{ProviderOutcome, ProviderRequest, ProviderResponse};
+use crate::auth::{Auth, ProviderOutcome, ProviderRequest, ProviderResponse};
 use crate::upstream::{Answered, ask};
 use std::future::Future;
 use std::io;
@@ -9,13 +9,16 @@ use std::pin::Pin;
 use std::sync::Weak;
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 /// Requests under way, to all providers. Our choice: each has its connection, and one that hangs lasts for seconds.
 static UNDER_WAY: Semaphore = Semaphore::const_new(64);
 
 /// The interval between looks for keys and sessions whose time has come. Our choice: a look costs nothing.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The time for answers that are under way when the gateway ends. Our choice: that of one request.
+const FINISH: Duration = Duration::from_secs(5);
 
 /// Sends a request to a provider.
 pub(super) fn send(
@@ -42,6 +45,14 @@ pub(super) fn send(
             max_age: answer.max_age,
         })
     })
+}
+
+/// Waits for what providers are asked about sessions when the gateway ends.
+pub(super) async fn finish(auth: Option<&Auth>) {
+    if let Some(auth) = auth {
+        // What takes longer is lost.
+        let _ = timeout(FINISH, auth.finish_asking()).await;
+    }
 }
 
 /// Keeps the keys of providers and what they say of sessions fresh, until the gateway is dropped.

@@ -37,6 +37,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// The prefix of the names of a provider's users; no local user's name has it.
 const PREFIX: &str = "oidc:";
@@ -51,6 +52,8 @@ pub(super) struct Providers {
     /// Sign-ins that were finished and logout tokens that were used, by hash, until they would have expired.
     used: Mutex<HashMap<[u8; 32], u64>>,
     sessions: Mutex<HashMap<Key, Arc<OidcSession>>>,
+    /// Places for questions whether sessions still count.
+    asking: Arc<Semaphore>,
 }
 
 /// A provider as the sign-in page shows it.
@@ -335,6 +338,7 @@ impl Providers {
             seal: Seal::new(secret),
             used: Mutex::default(),
             sessions: Mutex::default(),
+            asking: Arc::new(Semaphore::new(refresh::AT_A_TIME)),
         }
     }
 

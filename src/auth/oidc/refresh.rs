@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 /// Questions at a time. Our choice: a provider answers some hundred in a second so.
-const AT_A_TIME: usize = 8;
+pub(super) const AT_A_TIME: usize = 8;
 
 /// Seconds for which a gateway claims to ask about a session. Our choice: longer than the time limits of all its questions.
 const CLAIM: u64 = 60;
@@ -26,16 +26,24 @@ const LOOK_AGAIN: u64 = 5;
 impl Auth {
     /// Asks about the sessions whose time has come, and ends those that no longer count. To be called every second.
     pub async fn refresh_oidc(&self, now: u64) {
-        let due = self.due_oidc(now);
         let mut questions = JoinSet::new();
-        for session in due {
-            if questions.len() >= AT_A_TIME {
-                questions.join_next().await;
-            }
+        for session in self.due_oidc(now) {
+            let place = Arc::clone(&self.0.oidc.asking).acquire_owned().await;
             let auth = self.clone();
-            questions.spawn(async move { auth.refresh_one(&session, now).await });
+            questions.spawn(async move {
+                let _place = place;
+                auth.refresh_one(&session, now).await;
+            });
         }
         questions.join_all().await;
+    }
+
+    /// Waits for the answers that are under way, and asks no more: a token in them may be the only one that still counts.
+    pub async fn finish_asking(&self) {
+        let places = u32::try_from(AT_A_TIME).unwrap_or(u32::MAX);
+        if let Ok(all) = self.0.oidc.asking.acquire_many(places).await {
+            all.forget();
+        }
     }
 
     /// The sessions to ask about. Those that have ended are forgotten.
