@@ -98,6 +98,19 @@ impl Backend {
         None
     }
 
+    /// The revision that was set aside because it did not start, and whether the flows are loaded and not started; of an engine
+    /// that runs apart as the last health check found it.
+    pub fn fallen_back(&self) -> (Option<String>, bool) {
+        let upstream = self.runtime.upstream();
+        match upstream.and_then(Upstream::known_flows_state) {
+            Some(apart) => (apart.set_aside.clone(), apart.state == "safe"),
+            None => (
+                self.deployments.set_aside(),
+                self.deployments.state() == "safe",
+            ),
+        }
+    }
+
     /// The state of the flows in the admin API, and the flows that engines have stopped by themselves. An engine that runs apart
     /// is asked.
     pub async fn flows_state(&self) -> (String, Vec<Json>) {

@@ -68,7 +68,7 @@ pub(super) fn flow(flows: &FlowSet, id: &str) -> Result<Response<Body>, Error> {
     Ok(response::json(StatusCode::OK, json))
 }
 
-/// `GET /flows/state`, with the stopped flows that the caller sees.
+/// `GET /flows/state`, with the stopped flows that the caller sees, and the revision that was set aside.
 pub(super) fn state(ctx: &RequestContext<'_>, sees: impl Fn(&str) -> bool) -> Response<Body> {
     let deployments = &ctx.backend.deployments;
     let mut state = json!({ "state": deployments.state() });
@@ -76,6 +76,9 @@ pub(super) fn state(ctx: &RequestContext<'_>, sees: impl Fn(&str) -> bool) -> Re
     stopped.retain(|flow| flow["id"].as_str().is_some_and(&sees));
     if !stopped.is_empty() {
         state["stopped"] = stopped.into();
+    }
+    if let Some(rev) = deployments.set_aside() {
+        state["set_aside"] = rev.into();
     }
     response::json(StatusCode::OK, state.to_string())
 }

@@ -246,12 +246,12 @@ impl Operations {
         let found: Vec<_> = upstreams.map(|u| (u.name(), u.state())).collect();
         let well = found.iter().filter(|(_, state)| *state == "well").count();
         let unreachable = found.iter().any(|(_, state)| *state == "unreachable");
-        let set_aside = backends
+        let fallen_back: Vec<_> = backends
             .iter()
-            .find_map(|backend| backend.deployments.set_aside());
-        let safe = backends
-            .iter()
-            .any(|backend| backend.deployments.state() == "safe");
+            .map(|backend| backend.fallen_back())
+            .collect();
+        let safe = fallen_back.iter().any(|(_, safe)| *safe);
+        let set_aside = fallen_back.into_iter().find_map(|(rev, _)| rev);
         let audit = self.audit.get().and_then(|audit| audit.problem());
         let is_cut_off = |cut_off: &Arc<AtomicBool>| cut_off.load(Ordering::Relaxed);
         let is_cut_off = self.cut_off.get().is_some_and(is_cut_off);

@@ -3,6 +3,7 @@
 use super::{Error, Upstream};
 use serde::Deserialize;
 use serde_json::Value as Json;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -17,6 +18,8 @@ pub struct FlowsState {
     /// The flows that the engine has stopped by itself.
     #[serde(default)]
     pub stopped: Vec<Json>,
+    /// The revision that it has set aside because it did not start, while the flow set before it is active.
+    pub set_aside: Option<String>,
 }
 
 impl Upstream {
@@ -25,5 +28,20 @@ impl Upstream {
         let unread = "its state of the flows cannot be read";
         let asked = self.ask_json("/flows/state", unread);
         timeout(LONGEST, asked).await.map_err(|_| Error::Timeout)?
+    }
+
+    /// The same as the last health check found it; `None`: it is no engine that runs apart, or does not answer.
+    pub fn known_flows_state(&self) -> Option<Arc<FlowsState>> {
+        self.0.flows_state.load_full()
+    }
+
+    /// Asks for it, for [`Self::known_flows_state`], if it may be an engine.
+    pub(super) async fn learn_flows_state(&self, is_well: bool) {
+        let found = if self.is_on_socket() && is_well {
+            self.flows_state().await.ok()
+        } else {
+            None
+        };
+        self.0.flows_state.store(found.map(Arc::new));
     }
 }

@@ -113,6 +113,7 @@ impl Upstream {
         if well {
             self.check_account().await;
         }
+        self.learn_flows_state(well).await;
     }
 
     fn set_health(&self, well: bool) {

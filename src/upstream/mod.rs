@@ -68,6 +68,7 @@ pub use ws_client::LinkHead;
 
 use crate::config;
 use crate::metrics::{self, Metrics, UpstreamFault};
+use arc_swap::ArcSwapOption;
 use connect::Connect;
 use http1::Connection;
 use hyper::{Method, Request, Response, StatusCode};
@@ -99,6 +100,7 @@ struct Inner {
     in_flight: Arc<ConnLimit>,
     tunnels: Arc<ConnLimit>,
     health: AtomicU8,
+    flows_state: ArcSwapOption<FlowsState>,
 }
 
 /// Why there is no answer.
@@ -216,6 +218,7 @@ impl Upstream {
             in_flight: ConnLimit::new(config.max_in_flight, config.max_in_flight_per_address),
             tunnels: ConnLimit::new(config.max_tunnels, config.max_tunnels_per_address),
             health: AtomicU8::new(health::UNKNOWN),
+            flows_state: ArcSwapOption::empty(),
             config,
         })))
     }

@@ -66,6 +66,14 @@ async fn flows_that_crash_an_engine_apart_are_set_aside_while_the_gateway_and_it
     let copy = directory.join(format!("data/flows.set-aside-{bad}.json"));
     let copy: Json = serde_json::from_str(&fs::read_to_string(copy).unwrap()).unwrap();
     assert_eq!(copy, deadly());
+    until("the gateway is degraded", async || {
+        let ready = separated.operations("/readyz").await;
+        assert_eq!(ready.status, 200);
+        ready.json()["status"] == "degraded" && ready.json()["set_aside"] == *bad
+    })
+    .await;
+    let now = separated.get("/gateway/now").token(&token).send().await;
+    assert_eq!(now.json()["set_aside"], *bad);
 
     // The same channel gets what is deployed next.
     let mended = flow_set(&[page("a", "/a", "mended")]);
@@ -86,6 +94,11 @@ async fn an_engine_apart_that_crashes_in_safe_mode_never_starts_its_flows() {
         separated.start_engine(&["--safe"]);
         let state = separated.get("/flows/state").token(&token).send().await;
         assert_eq!(state.json()["state"], "safe");
+        until("the gateway is degraded", async || {
+            let ready = separated.operations("/readyz").await;
+            ready.json()["flows"] == "safe: loaded and not started"
+        })
+        .await;
         assert_eq!(separated.flows(&token).await["flows"], deadly());
     }
     fs::remove_file(directory.join("armed")).unwrap();
