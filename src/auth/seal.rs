@@ -6,42 +6,52 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crypto::{Secret, hmac_sha256, random};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use zeroize::Zeroizing;
 
 /// Bytes of the nonce of AES-GCM.
 const NONCE: usize = 12;
 
-/// What the key of a secret is for: the same secret encrypts credentials elsewhere.
+/// Bytes of the salt of each value's key: anyone can have values sealed, and one key must not seal more than 2^32 of them (NIST SP
+/// 800-38D §8.3).
+const SALT: usize = 16;
+
+/// What the keys of a secret are for: the same secret encrypts credentials elsewhere.
 const LABEL: &[u8] = b"flowgate seal";
 
 /// Seals and opens, each value for a purpose: one that is sealed for another purpose does not open.
-pub(super) struct Seal(Option<RandomizedNonceKey>);
+pub(super) struct Seal(Zeroizing<[u8; 32]>);
 
 impl Seal {
     /// With the secret that gateways have in common all of them open what one has sealed. Without one the key lasts as long as the
     /// process.
     pub(super) fn new(secret: Option<&Secret>) -> Self {
         let of_secret = |secret: &Secret| hmac_sha256(secret.reveal().as_bytes(), LABEL);
-        let key = secret.map_or_else(random, of_secret);
-        Self(RandomizedNonceKey::new(&AES_256_GCM, &key).ok())
+        Self(Zeroizing::new(secret.map_or_else(random, of_secret)))
     }
 
     /// The value, as text for a cookie; `None`: the library refuses.
     pub(super) fn seal(&self, purpose: &[u8], value: &impl Serialize) -> Option<String> {
         let mut text = serde_json::to_vec(value).ok()?;
-        let key = self.0.as_ref()?;
-        let purpose = Aad::from(purpose);
-        let nonce = key.seal_in_place_append_tag(purpose, &mut text).ok()?;
-        Some(URL_SAFE_NO_PAD.encode([&nonce.as_ref()[..], &text].concat()))
+        let salt = random::<SALT>();
+        let key = self.key(&salt, purpose)?;
+        let nonce = key.seal_in_place_append_tag(Aad::empty(), &mut text).ok()?;
+        Some(URL_SAFE_NO_PAD.encode([&salt, &nonce.as_ref()[..], &text].concat()))
     }
 
-    /// The value of a text; `None`: it was not sealed with this key for this purpose, or was changed.
+    /// The value of a text; `None`: it was not sealed with this secret for this purpose, or was changed.
     pub(super) fn open<T: DeserializeOwned>(&self, purpose: &[u8], sealed: &str) -> Option<T> {
         let mut sealed = URL_SAFE_NO_PAD.decode(sealed).ok()?;
-        let (nonce, text) = sealed.split_at_mut_checked(NONCE)?;
+        let (salt, rest) = sealed.split_at_mut_checked(SALT)?;
+        let (nonce, text) = rest.split_at_mut_checked(NONCE)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let key = self.0.as_ref()?;
-        let text = key.open_in_place(nonce, Aad::from(purpose), text).ok()?;
+        let key = self.key(salt, purpose)?;
+        let text = key.open_in_place(nonce, Aad::empty(), text).ok()?;
         serde_json::from_slice(text).ok()
+    }
+
+    fn key(&self, salt: &[u8], purpose: &[u8]) -> Option<RandomizedNonceKey> {
+        let key = hmac_sha256(&*self.0, &[salt, purpose].concat());
+        RandomizedNonceKey::new(&AES_256_GCM, &key).ok()
     }
 }
 
@@ -58,7 +68,7 @@ mod tests {
         assert_eq!(opened(&seal, &cookie).unwrap(), ["a", "b"]);
         assert_eq!(seal.open::<Vec<String>>(b"b", &cookie), None);
         assert_eq!(opened(&Seal::new(None), &cookie), None);
-        for at in [0, 20, cookie.len() - 1] {
+        for at in [0, 20, 30, cookie.len() - 1] {
             let mut changed = cookie.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             assert_eq!(opened(&seal, std::str::from_utf8(&changed).unwrap()), None);
