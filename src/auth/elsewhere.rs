@@ -1,7 +1,7 @@
 //! Sessions that another gateway has begun in the store that they share.
 //!
-//! What was ended here is remembered for a while: the row that another gateway made may have been read just before, and must
-//! not bring it back.
+//! What has ended is remembered for a while, wherever it was ended: its row may have been read just before, and must not bring it
+//! back.
 
 use super::Auth;
 use super::session::{self, Key, REVOKED_JWT, Session};
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError};
 
-/// For how long a session that has ended here is remembered, in seconds: no row is under way for as long.
+/// For how long a session that has ended is remembered, in seconds: no row is under way for as long.
 const REMEMBERED: u64 = 60;
 
 impl Auth {
@@ -50,7 +50,7 @@ impl Auth {
             }
         };
         // A task that ends one remembers it first: it is found here, or is removed there after it was added.
-        if !counts || self.has_ended_here(&row.token) {
+        if !counts || self.has_ended_lately(&row.token) {
             sessions.end_one(&row.token);
         }
     }
@@ -72,13 +72,13 @@ impl Auth {
         Ok(())
     }
 
-    /// Remembers sessions that end here.
+    /// Remembers sessions that end.
     pub(super) fn remember_ended(&self, keys: &[Key]) {
         if self.0.store.grace().is_some() {
             let now = self.0.registry.last_tick();
             let mut ended = self
                 .0
-                .ended_here
+                .ended_lately
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
             ended.retain(|_, at| *at + REMEMBERED > now);
@@ -86,8 +86,8 @@ impl Auth {
         }
     }
 
-    fn has_ended_here(&self, key: &Key) -> bool {
-        let ended = self.0.ended_here.lock();
+    fn has_ended_lately(&self, key: &Key) -> bool {
+        let ended = self.0.ended_lately.lock();
         ended
             .unwrap_or_else(PoisonError::into_inner)
             .contains_key(key)

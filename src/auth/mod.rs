@@ -158,8 +158,8 @@ struct Parts {
     creating: tokio::sync::Mutex<()>,
     /// Keys of sessions that have ended but that the store may still hold.
     owed: Mutex<HashSet<Key>>,
-    /// Keys of sessions that have ended here lately, and when, if other gateways share the store.
-    ended_here: Mutex<HashMap<Key, u64>>,
+    /// Keys of sessions that have ended lately, and when, if other gateways share the store.
+    ended_lately: Mutex<HashMap<Key, u64>>,
     /// For names that are no user's, see [`Auth::label`].
     label_key: [u8; 32],
 }
@@ -218,7 +218,7 @@ impl Auth {
             store,
             creating: tokio::sync::Mutex::default(),
             owed: Mutex::default(),
-            ended_here: Mutex::default(),
+            ended_lately: Mutex::default(),
             label_key: random(),
         }));
         let of_providers = restored.of_providers.iter();

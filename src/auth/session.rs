@@ -275,10 +275,12 @@ impl Sessions {
         self.map.get(key).map(|session| Arc::clone(&session))
     }
 
+    /// Adds a session, unless it is there: several requests may look one up at once, and what is open for the one that was there
+    /// would not end with another one.
     pub(super) fn insert(&self, session: Session) {
         let order = self.count.fetch_add(1, Ordering::Relaxed);
         session.order.store(order, Ordering::Relaxed);
-        self.map.insert(session.key, Arc::new(session));
+        self.map.entry(session.key).or_insert(Arc::new(session));
     }
 
     /// Removes the sessions for which `gone` holds and notifies all that is open for them. Returns their keys.

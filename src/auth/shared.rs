@@ -22,6 +22,7 @@ impl Auth {
         match change {
             SharedChange::Session(row) => self.begin_elsewhere(&row, now),
             SharedChange::SessionEnded(key) => {
+                self.remember_ended(&[key]);
                 self.0.registry.sessions().end_one(&key);
             }
             SharedChange::Failure(row) => self.throttle().remember(&[row], &[], now),
@@ -69,7 +70,10 @@ impl Auth {
     ) {
         let sessions = self.0.registry.sessions();
         let kept: HashSet<&Key> = stored.iter().map(|(row, _)| &row.token).collect();
-        for key in before.iter().filter(|key| !kept.contains(key)) {
+        let gone = before.iter().filter(|key| !kept.contains(key)).copied();
+        let gone: Vec<Key> = gone.collect();
+        self.remember_ended(&gone);
+        for key in &gone {
             sessions.end_one(key);
         }
         for (row, used) in stored {

@@ -146,9 +146,9 @@ impl Auth {
         let federated = Federated::new(&config.name, known.signed_by, permissions);
         let networks = config.networks.as_deref();
         let session = Session::new(row, now).federated(federated, networks, config.rate_limit);
-        // Held meanwhile: what has no session is forgotten.
+        // Held meanwhile: what has no session is forgotten. Another request may have been faster.
         let mut all = self.0.oidc.sessions();
-        all.insert(row.token, Arc::clone(known));
+        all.entry(row.token).or_insert_with(|| Arc::clone(known));
         begin(session)
     }
 

@@ -192,6 +192,30 @@ fn concurrent_revocations_of_a_token_return_after_it_has_ended() {
 }
 
 #[test]
+fn a_session_that_requests_look_up_at_once_ends_for_all_of_them() {
+    shuttle::check_random(
+        || {
+            let registry = registry(&[ANN]);
+            let open = Arc::new(shuttle::sync::Mutex::new(Vec::new()));
+            let look_up = || -> ThreadBody {
+                let open = Arc::clone(&open);
+                Box::new(move |registry| {
+                    registry.restore(session(1, ANN));
+                    let caller = registry.identify(&[1; 32], NOW).unwrap();
+                    open.lock().unwrap().push(caller);
+                })
+            };
+            run_concurrently(&registry, vec![look_up(), look_up(), look_up()]);
+            revoke(&registry, 1);
+            for caller in open.lock().unwrap().iter() {
+                assert!(caller.session().unwrap().has_ended());
+            }
+        },
+        ORDERS,
+    );
+}
+
+#[test]
 fn removal_or_password_change_during_a_sign_in_leaves_no_session() {
     for other_password in [false, true] {
         shuttle::check_random(

@@ -21,6 +21,15 @@ pub(super) struct DashMap<K, V, S> {
 /// A key with its value.
 pub(super) struct Pair<K, V>(K, V);
 
+/// The place of a key, there or not.
+pub(super) struct Entry<'m, K, V>(&'m RwLock<HashMap<K, V>>, K);
+
+impl<K: Eq + Hash, V> Entry<'_, K, V> {
+    pub(super) fn or_insert(self, value: V) {
+        self.0.write().unwrap().entry(self.1).or_insert(value);
+    }
+}
+
 impl<K, V: Clone, S: BuildHasher> DashMap<K, V, S>
 where
     K: Copy + Eq + Hash,
@@ -33,8 +42,8 @@ where
         self.shard(key).read().unwrap().get(key).cloned()
     }
 
-    pub(super) fn insert(&self, key: K, value: V) {
-        self.shard(&key).write().unwrap().insert(key, value);
+    pub(super) fn entry(&self, key: K) -> Entry<'_, K, V> {
+        Entry(self.shard(&key), key)
     }
 
     pub(super) fn remove(&self, key: &K) -> Option<(K, V)> {
