@@ -15,6 +15,9 @@ const NONCE: usize = 12;
 /// 800-38D §8.3).
 const SALT: usize = 16;
 
+/// Bytes that a value is expected to have: a buffer that grows leaves what was in it behind.
+const ROOM: usize = 8 << 10;
+
 /// What the keys of a secret are for: the same secret encrypts credentials elsewhere.
 const LABEL: &[u8] = b"flowgate seal";
 
@@ -31,7 +34,8 @@ impl Seal {
 
     /// The value, as text for a cookie; `None`: the library refuses.
     pub(super) fn seal(&self, purpose: &[u8], value: &impl Serialize) -> Option<String> {
-        let mut text = serde_json::to_vec(value).ok()?;
+        let mut text = Vec::with_capacity(ROOM);
+        serde_json::to_writer(&mut text, value).ok()?;
         let salt = random::<SALT>();
         let key = self.key(&salt, purpose)?;
         let nonce = key.seal_in_place_append_tag(Aad::empty(), &mut text).ok()?;
@@ -40,7 +44,7 @@ impl Seal {
 
     /// The value of a text; `None`: it was not sealed with this secret for this purpose, or was changed.
     pub(super) fn open<T: DeserializeOwned>(&self, purpose: &[u8], sealed: &str) -> Option<T> {
-        let mut sealed = URL_SAFE_NO_PAD.decode(sealed).ok()?;
+        let mut sealed = Zeroizing::new(URL_SAFE_NO_PAD.decode(sealed).ok()?);
         let (salt, rest) = sealed.split_at_mut_checked(SALT)?;
         let (nonce, text) = rest.split_at_mut_checked(NONCE)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;

@@ -212,7 +212,6 @@ impl Auth {
         self.0.store.secret()?;
         let config = &session.provider.config;
         let state = session.lock();
-        let text = |secret: &'_ Secret| Cow::Owned(secret.reveal().to_owned());
         let stored = StoredPart {
             provider: Cow::Borrowed(&config.name),
             identity: identity(config),
@@ -220,9 +219,9 @@ impl Auth {
             session: session.session.as_deref().map(Cow::Borrowed),
             signed_by: session.signed_by,
             claims: Cow::Borrowed(&state.claims),
-            access_token: text(&state.tokens.access),
-            refresh_token: state.tokens.refresh.as_ref().map(text),
-            id_token: state.tokens.id.as_ref().map(text),
+            access_token: borrowed(&state.tokens.access),
+            refresh_token: state.tokens.refresh.as_ref().map(borrowed),
+            id_token: state.tokens.id.as_ref().map(borrowed),
             confirmed: state.confirmed,
             next: state.next,
             asked: state.asked,
@@ -261,6 +260,10 @@ impl Auth {
             .filter(|key| sessions.end_one(key))
             .collect()
     }
+}
+
+fn borrowed(secret: &Secret) -> Cow<'_, str> {
+    Cow::Borrowed(secret.reveal())
 }
 
 /// What a session is sealed for.
