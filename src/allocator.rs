@@ -1,6 +1,11 @@
 //! Memory that was needed for a moment goes back to the system.
 
 use rustix::mm::{Advice, madvise};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// When what was under way has ended. Our choice: answers take less, unless their client is slow.
+const SOON: Duration = Duration::from_millis(500);
 
 /// Gives back what this thread's allocations held and the allocator keeps, which does so by itself only while the thread is
 /// busy: 24 MiB after a deployment of 10,000 nodes. So each thread that takes part in a deployment calls it. Takes some
@@ -11,6 +16,16 @@ use rustix::mm::{Advice, madvise};
 )]
 pub fn purge() {
     unsafe { libmimalloc_sys::mi_collect(true) }
+}
+
+/// The same now, and again when what is under way has ended: the connection still has the buffers of the request that it answers,
+/// and other threads the former flow set. Of 10,000 nodes 3 MiB come with that.
+pub fn purge_twice() {
+    tokio::spawn(async {
+        purge();
+        sleep(SOON).await;
+        purge();
+    });
 }
 
 /// Unmaps the program's code and constants, of which serving needs a fraction of what the start has needed. What is in use is mapped

@@ -138,12 +138,12 @@ pub(super) async fn run(
             audit.record(Event::DeployFail, &requester.actor, requester.now, facts);
         }
         // A refused flow set needed as much as one that is deployed.
-        tokio::spawn(async { allocator::purge() });
+        allocator::purge_twice();
         result
     };
     let deployed = ctx.control(task).await;
     // This thread read the body.
-    tokio::spawn(async { allocator::purge() });
+    allocator::purge_twice();
     deployed?.map_err(|error| refused_change::refusal(ctx, error))
 }
 
