@@ -4,8 +4,8 @@ use rustix::mm::{Advice, madvise};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// When what was under way has ended. Our choice: answers take less, unless their client is slow.
-const SOON: Duration = Duration::from_millis(500);
+/// When what was under way has ended. Our choice: the store forces files to disk a second after a deployment.
+const SOON: Duration = Duration::from_millis(1500);
 
 /// Gives back what this thread's allocations held and the allocator keeps, which does so by itself only while the thread is
 /// busy: 24 MiB after a deployment of 10,000 nodes. So each thread that takes part in a deployment calls it. Takes some
@@ -19,7 +19,7 @@ pub fn purge() {
 }
 
 /// The same now, and again when what is under way has ended: the connection still has the buffers of the request that it answers,
-/// and other threads the former flow set. Of 10,000 nodes 3 MiB come with that.
+/// and other threads the former flow set. Of 10,000 nodes 1 to 3 MiB come with that.
 pub fn purge_twice() {
     tokio::spawn(async {
         purge();
