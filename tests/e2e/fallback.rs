@@ -93,6 +93,8 @@ async fn flows_that_crash_three_starts_are_set_aside_and_the_previous_ones_run()
     let readiness = ready(&process).await;
     assert_eq!(readiness["status"], "degraded");
     assert_eq!(readiness["set_aside"], *bad);
+    let state = process.get("/flows/state").token(&token).send().await;
+    assert_eq!(state.json()["set_aside"], *bad);
     assert_eq!(process.metric("flowgate_fallbacks_total").await, Some(1.0));
     assert_eq!(process.metric("flowgate_fallen_back").await, Some(1.0));
     let mut line = Json::Null;
