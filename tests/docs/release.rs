@@ -123,6 +123,7 @@ fn a_build_for_packages_replaces_the_paths_of_its_machine() {
             flags.contains(&format!("-ffile-prefix-map={own}")),
             "{flags}"
         );
+        assert!(flags.contains("-D__FILE__=__FILE_NAME__"), "{flags}");
     }
     assert!(lines[1].ends_with(" -g"), "{}", lines[1]);
     assert_eq!(lines[3], "build --profile dist --locked --bin flowgate");
