@@ -98,8 +98,7 @@ fn the_bill_of_materials_has_the_crates_that_are_linked_with_their_digests_and_l
 fn a_build_for_packages_replaces_the_paths_of_its_machine() {
     let directory = tempfile::tempdir().unwrap();
     let stub = directory.path().join("cargo");
-    let text =
-        "#!/bin/sh\nprintf '%s\\n' \"$CARGO_ENCODED_RUSTFLAGS\" \"$CFLAGS\" \"$CXXFLAGS\" \"$*\"\n";
+    let text = "#!/bin/sh\nprintf '%s\\n' \"$CARGO_ENCODED_RUSTFLAGS\" \"$CFLAGS\" \"$CXXFLAGS\" \"$*\" \"$SOURCE_DATE_EPOCH\"\n";
     fs::write(&stub, text).unwrap();
     fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).unwrap();
     let path = std::env::var("PATH").unwrap();
@@ -108,7 +107,8 @@ fn a_build_for_packages_replaces_the_paths_of_its_machine() {
     let script = script
         .env("PATH", path)
         .env_remove("CARGO_TARGET_DIR")
-        .env("CFLAGS", "-g");
+        .env("CFLAGS", "-g")
+        .env_remove("SOURCE_DATE_EPOCH");
     let printed = run(script);
     let lines: Vec<&str> = printed.lines().collect();
     let own = repository().canonicalize().unwrap();
@@ -127,4 +127,5 @@ fn a_build_for_packages_replaces_the_paths_of_its_machine() {
     }
     assert!(lines[1].ends_with(" -g"), "{}", lines[1]);
     assert_eq!(lines[3], "build --profile dist --locked --bin flowgate");
+    assert!(lines[4].parse::<u64>().is_ok(), "{}", lines[4]);
 }
