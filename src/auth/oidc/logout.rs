@@ -64,16 +64,11 @@ impl Auth {
         let id = text(claims, "jti").ok_or(OidcError::Invalid("its logout token has no jti"))?;
         let id = format!("{} {id}", provider.config.name);
         let until = verified.expires.saturating_add(REMEMBERED);
-        self.use_once((b"jti", id.as_bytes()), until, now)?;
-        let used = self
-            .0
-            .store
-            .use_once(used_key(b"jti", id.as_bytes()), (until, now));
-        if !used.await? {
-            return Err(OidcError::Replayed);
-        }
+        // Before it is used: after an error the provider may send it again.
         self.know_all_oidc(now).await?;
-        Ok(of)
+        let key = used_key(b"jti", id.as_bytes());
+        let is_new = self.0.store.use_once(key, (until, now)).await?;
+        is_new.then_some(of).ok_or(OidcError::Replayed)
     }
 
     /// Whether a provider has this issuer.

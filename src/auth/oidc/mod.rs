@@ -42,14 +42,14 @@ use tokio::sync::Semaphore;
 /// The prefix of the names of a provider's users; no local user's name has it.
 const PREFIX: &str = "oidc:";
 
-/// Sign-ins remembered as finished, and logout tokens as used. Our choice: about 1 MiB.
+/// Sign-ins remembered as finished. Our choice: about 1 MiB.
 const MAX_USED: usize = 10_000;
 
 /// The providers, and what is known of their sessions.
 pub(super) struct Providers {
     all: ArcSwap<Vec<Arc<Provider>>>,
     seal: Seal,
-    /// Sign-ins that were finished and logout tokens that were used, by hash, until they would have expired.
+    /// Sign-ins that were finished, by hash, until they would have expired.
     used: Mutex<HashMap<[u8; 32], u64>>,
     sessions: Mutex<HashMap<Key, Arc<OidcSession>>>,
     /// Places for questions whether sessions still count.

@@ -12,6 +12,7 @@ use crate::auth::Auth;
 use crate::auth::federated::FederatedPermissions;
 use crate::auth::jwt::verify::Claims;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// Questions at a time. Our choice: a provider answers some hundred in a second so.
@@ -56,12 +57,14 @@ impl Auth {
     }
 
     async fn refresh_one(&self, session: &OidcSession, now: u64) {
-        if !self.has_turn(session, now).await {
-            return;
-        }
         let config = &session.provider.config;
         let next = after(now, config.refresh);
-        let why = match self.ask_again(session, now).await {
+        let asked = match self.has_turn(session, now).await {
+            Ok(true) => self.ask_again(session, now).await,
+            Ok(false) => return,
+            Err(error) => Err(error),
+        };
+        let why = match asked {
             Ok((claims, permissions)) => {
                 session.lock().confirm(claims, now, next);
                 self.permit(session, permissions);
@@ -79,26 +82,30 @@ impl Auth {
         self.end_for_all(session).await;
     }
 
-    /// Whether this gateway is to ask; of several that know the session, one does. It has the newest tokens then.
-    async fn has_turn(&self, session: &OidcSession, now: u64) -> bool {
-        if self.0.store.secret().is_none() {
-            return true;
+    /// Whether this gateway is to ask; of several that know the session, one does. It has the newest tokens then. An error: the session
+    /// has not been confirmed for too long, or counts no more.
+    async fn has_turn(&self, session: &OidcSession, now: u64) -> Result<bool, OidcError> {
+        if self.0.store.grace().is_none() {
+            return Ok(true);
         }
         let until = now.saturating_add(CLAIM);
-        match self.0.store.claim_provider(session.key, (until, now)).await {
-            Ok(Some(sealed)) if self.renew_oidc(session, &sealed) => {
-                session.lock().asked += 1;
-                true
+        let claimed = self.0.store.claim_provider(session.key, (until, now)).await;
+        if let Ok(Some(sealed)) = claimed {
+            if !self.renew_oidc(session, &sealed) {
+                return Err(OidcError::NoGrant);
             }
-            Ok(Some(_)) => {
-                self.end_for_all(session).await;
-                false
-            }
-            Ok(None) | Err(_) => {
-                session.lock().next = now.saturating_add(LOOK_AGAIN);
-                false
-            }
+            session.lock().asked += 1;
+            return Ok(true);
         }
+        // Another gateway asks, or the store takes no claim: for as long as a provider may be away, and a claim more.
+        let longest = session.provider.config.max_stale + Duration::from_secs(CLAIM);
+        let ends = session
+            .lock()
+            .put_off(now.saturating_add(LOOK_AGAIN), longest);
+        if now < ends {
+            return Ok(false);
+        }
+        Err(OidcError::Unreachable("no gateway could ask it".to_owned()))
     }
 
     /// Keeps what the provider has said, for a restart and for other gateways.
