@@ -116,18 +116,12 @@ fn message() -> Message {
 }
 
 fn sandbox(scripts: &Rc<Scripts>, source: &str) -> Sandbox {
-    let info = NodeInfo {
-        id: "n1".into(),
-        alias: "n1".into(),
-        kind: "function".into(),
-        name: Some("bench".into()),
-        outputs: 1,
-        container: Rc::new(Container {
-            z: "t1".into(),
-            path: "t1".into(),
-            ..Container::default()
-        }),
+    let container = Container {
+        z: "t1".into(),
+        path: "t1".into(),
+        ..Container::default()
     };
+    let info = NodeInfo::of("n1", "function", container);
     let code = Code {
         function: source.into(),
         outputs: 1,

@@ -67,7 +67,7 @@ impl Thread {
         tokio::task::spawn_local(async move {
             for (info, closing) in closings {
                 if tokio::time::timeout(limit, closing).await.is_err() {
-                    tracing::error!(target: "flow", node = %info.id, kind = %info.kind, "Error stopping node: Close timed out");
+                    tracing::error!(target: "flow", node = %info.id, kind = %info.kind(), "Error stopping node: Close timed out");
                 }
             }
             if let Some(changed) = node_host {
@@ -199,7 +199,7 @@ impl Thread {
                 continue;
             };
             stops.push((slot, stop.removed));
-            let is_instance = |info: &Rc<NodeInfo>| info.kind.starts_with("subflow:");
+            let is_instance = |info: &Rc<NodeInfo>| info.kind().starts_with("subflow:");
             if self.state.directory.info(slot).is_some_and(is_instance) {
                 let inside = inside.get_or_insert_with(|| self.inside_instances());
                 stops.extend(inside.of(slot).map(|slot| (slot, false)));
@@ -274,7 +274,7 @@ impl Thread {
                 .get(&slot.info.container.z)
                 .is_some_and(|t| t.disabled)
         };
-        slot.info.id == slot.info.alias
+        slot.info.id == *slot.info.alias()
             && flows
                 .get(&slot.info.id)
                 .is_none_or(|n| n.disabled || disabled_tab())

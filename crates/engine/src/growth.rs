@@ -14,7 +14,6 @@ use events::{Event, Limits};
 use flows::{DeploymentType, FlowSet, Submission, diff, plan};
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
-use std::rc::Rc;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
@@ -211,17 +210,16 @@ fn tasks(n: usize) {
 
 /// Catch nodes of a flow, each for one node, and an error of each of those.
 fn catch_nodes(n: usize) {
-    let info = |id: String, kind: &str| NodeInfo {
-        alias: id.as_str().into(),
-        id: id.into(),
-        kind: kind.into(),
-        name: None,
-        outputs: 0,
-        container: Rc::new(Container {
-            z: "t".into(),
-            path: "t".into(),
-            ..Container::default()
-        }),
+    let info = |id: String, kind: &str| {
+        NodeInfo::of(
+            &id,
+            kind,
+            Container {
+                z: "t".into(),
+                path: "t".into(),
+                ..Container::default()
+            },
+        )
     };
     start_counting();
     let mut listeners = Listeners::default();

@@ -67,6 +67,7 @@ mod state;
 pub mod stopped_flows;
 mod subflow;
 mod subflow_expand;
+mod targets;
 mod task;
 mod threads;
 pub mod ws_endpoints;

@@ -91,11 +91,11 @@ impl Listeners {
         };
         let mut scope = scope(&properties.scope);
         if let Scope::Nodes(ids) = &mut scope
-            && info.kind != "catch"
+            && info.kind() != "catch"
         {
             ids.retain(|id| !own.contains(id));
         }
-        if info.kind == "complete" {
+        if info.kind() == "complete" {
             if let Scope::Nodes(ids) = scope {
                 for id in ids {
                     let watched = (info.container.z.clone(), id);
@@ -113,7 +113,7 @@ impl Listeners {
             group: info.container.groups.first().cloned(),
         };
         let flow = self.flows.entry(info.container.z.clone()).or_default();
-        match info.kind.as_str() {
+        match info.kind().as_str() {
             "catch" => flow.catch.add(listener, scope),
             _ => flow.status.add(listener, scope),
         }

@@ -51,15 +51,7 @@ impl NodeContext {
     /// A context without a node and without contexts, at a fixed time.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn for_tests() -> Self {
-        let text = smol_str::SmolStr::default;
-        let info = NodeInfo {
-            id: text(),
-            alias: text(),
-            kind: text(),
-            name: None,
-            outputs: 1,
-            container: Rc::default(),
-        };
+        let info = NodeInfo::of("", "", crate::node_info::Container::default());
         Self {
             info: Rc::new(info),
             contexts: Rc::default(),

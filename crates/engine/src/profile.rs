@@ -214,9 +214,9 @@ impl NodeUsage {
         let flow = around.next().unwrap_or_default();
         Self {
             id: info.id.to_string(),
-            kind: info.kind.to_string(),
+            kind: info.kind().to_string(),
             name: match &info.name {
-                None if info.kind.starts_with("subflow:") => name(&info.alias, flows),
+                None if info.kind().starts_with("subflow:") => name(info.alias(), flows),
                 own => own.as_deref().unwrap_or_default().to_owned(),
             },
             flow: flow.to_owned(),
@@ -256,18 +256,15 @@ mod tests {
 
     fn used(id: &str, path: &str, messages: u64, millis: u64) -> Used {
         Used {
-            info: Rc::new(NodeInfo {
-                id: id.into(),
-                alias: id.into(),
-                kind: "change".into(),
-                name: None,
-                outputs: 0,
-                container: Rc::new(Container {
+            info: Rc::new(NodeInfo::of(
+                id,
+                "change",
+                Container {
                     z: "t".into(),
                     path: path.into(),
                     ..Container::default()
-                }),
-            }),
+                },
+            )),
             messages,
             outputs: vec![0, messages],
             errors: 1,
@@ -324,8 +321,10 @@ mod tests {
             .map(|node| (node.flow_label.as_str(), node.path.join("/")));
         let expected = [("Orders", "Retry"), ("Orders", "Again"), ("gone", "")];
         assert!(names.eq(expected.map(|(label, path)| (label, path.to_owned()))));
-        let mut instance = used("i", "t", 0, 1);
-        Rc::get_mut(&mut instance.info).unwrap().kind = "subflow:s".into();
+        let instance = Used {
+            info: Rc::new(NodeInfo::of("i", "subflow:s", Container::default())),
+            ..used("i", "t", 0, 1)
+        };
         assert_eq!(profile(vec![instance], flows).nodes[0].name, "Retry");
     }
 }

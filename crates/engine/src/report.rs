@@ -25,7 +25,7 @@ impl EngineState {
         let message = message.map(Message::within_limits);
         if message.is_some_and(|m| self.caught(info, failure, m)) {
             self.metrics
-                .node_type(label(&info.kind))
+                .node_type(label(info.kind()))
                 .errors
                 .increment(1);
         } else {
@@ -138,10 +138,10 @@ impl EngineState {
             Value::Error(failure) => failure.to_string().into(),
             other => json::stringify(other).unwrap_or_default().into(),
         };
-        let (id, kind, name) = (&info.id, &info.kind, info.name.as_deref().unwrap_or(""));
+        let (id, kind, name) = (&info.id, info.kind(), info.name.as_deref().unwrap_or(""));
         if level == Level::Error {
             self.metrics
-                .node_type(label(&info.kind))
+                .node_type(label(info.kind()))
                 .errors
                 .increment(1);
         }
@@ -173,9 +173,9 @@ impl EngineState {
     fn logged(&self, info: &NodeInfo, level: Level, value: &Value) -> Json {
         let (msg, format) = encode(value, self.config.debug_length);
         let mut data =
-            json!({ "level": level as u8, "id": info.id, "type": info.kind, "msg": msg });
-        if info.alias != info.id {
-            data["_alias"] = info.alias.as_str().into();
+            json!({ "level": level as u8, "id": info.id, "type": info.kind(), "msg": msg });
+        if *info.alias() != info.id {
+            data["_alias"] = info.alias().as_str().into();
         }
         for (key, text) in [("z", Some(&info.container.z)), ("name", info.name.as_ref())] {
             if let Some(text) = text.filter(|text| !text.is_empty()) {
@@ -240,7 +240,7 @@ fn described(info: &NodeInfo, failure: &Failure, count: f64) -> Value {
 
 fn source(info: &NodeInfo, count: Option<f64>) -> Value {
     let mut source = Object::default();
-    for (key, text) in [("id", &info.id), ("type", &info.kind)] {
+    for (key, text) in [("id", &info.id), ("type", info.kind())] {
         source.insert(SmolStr::new_static(key), Value::String(text.clone()));
     }
     source.insert(SmolStr::new_static("name"), Value::from(info.name.clone()));

@@ -27,7 +27,7 @@ impl EngineState {
         for (id, reported) in &mut self.sources.nodes {
             let dropped = reported.collect();
             if dropped > 0 {
-                let kind = self.metrics.node_type(label(&reported.info.kind));
+                let kind = self.metrics.node_type(label(reported.info.kind()));
                 kind.dropped.increment(dropped);
             }
             let text = reported.text();
@@ -54,7 +54,7 @@ impl EngineState {
     /// Removes the source of a node that has closed.
     pub(super) fn remove_source(&mut self, id: &str) {
         if let Some((info, dropped)) = self.sources.remove(id) {
-            let kind = self.metrics.node_type(label(&info.kind));
+            let kind = self.metrics.node_type(label(info.kind()));
             kind.dropped.increment(dropped);
             self.log_dropped(&info, dropped);
         }

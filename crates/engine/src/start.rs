@@ -14,6 +14,7 @@ use crate::joined_flows::JoinedFlows;
 use crate::log_level::Level;
 use crate::node_info::{Container, NodeInfo};
 use crate::resolve;
+use crate::targets::Targets;
 use events::Event;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
@@ -107,17 +108,17 @@ impl Thread {
             let next = self.kinds.len();
             let kind = *self
                 .kind_index
-                .entry(label(&info.kind).into())
+                .entry(label(info.kind()).into())
                 .or_insert(next);
             if kind == next {
                 self.kinds
-                    .push((self.metrics.node_type(label(&info.kind)), 0));
+                    .push((self.metrics.node_type(label(info.kind())), 0));
             }
             self.epochs += 1;
             let slot = Slot {
                 node: None,
                 info: Rc::clone(&info),
-                wires: Box::default(),
+                wires: Targets::default(),
                 epoch: self.epochs,
                 watched: false,
                 config: !running.node.placed,
@@ -159,15 +160,15 @@ impl Thread {
                     .filter_map(|id| self.state.directory.get(id))
                     .collect()
             };
-            let wires: Box<[Box<[u32]>]> = match links.get(&running.id) {
-                Some(targets) => Box::new([to_slots(targets)]),
+            let wires: Targets = match links.get(&running.id) {
+                Some(targets) => [to_slots(targets)].into_iter().collect(),
                 None => running.wires().map(to_slots).collect(),
             };
             let Some(Some(place)) = self.slots.get_mut(slot as usize) else {
                 continue;
             };
             place.wires = wires;
-            if matches!(place.info.kind.as_str(), "catch" | "status" | "complete") {
+            if matches!(place.info.kind().as_str(), "catch" | "status" | "complete") {
                 let own: FxHashSet<SmolStr> = running.wires().flatten().cloned().collect();
                 listeners.add(&place.info, slot, &resolve::of(running, &place.info), &own);
             }
@@ -184,7 +185,7 @@ impl Thread {
     fn links_by_name(&self) -> FxHashMap<SmolStr, Vec<Rc<NodeInfo>>> {
         let mut named: FxHashMap<SmolStr, Vec<Rc<NodeInfo>>> = FxHashMap::default();
         let infos = self.state.directory.infos();
-        for info in infos.filter(|info| info.kind == "link in") {
+        for info in infos.filter(|info| info.kind() == "link in") {
             let name = info.name.as_ref().filter(|name| !name.is_empty());
             let name = name.unwrap_or(&info.id).clone();
             named.entry(name).or_default().push(Rc::clone(info));
@@ -210,8 +211,8 @@ impl Thread {
             flow_of[slot] = flow;
         }
         for (slot, taken) in self.slots.iter().enumerate() {
-            for target in taken.iter().flat_map(|t| t.wires.iter()).flatten() {
-                joined.join(flow_of[slot], flow_of[*target as usize]);
+            for target in taken.iter().flat_map(|t| t.wires.all()) {
+                joined.join(flow_of[slot], flow_of[target as usize]);
             }
         }
         for (call, targets) in link_calls(graph) {
@@ -348,14 +349,8 @@ pub(super) fn info(running: &Running, container: Rc<Container>) -> Rc<NodeInfo> 
     let node = &running.node;
     let mut info = NodeInfo {
         id: running.id.clone(),
-        alias: node.id.clone(),
-        kind: if matches!(running.role, Role::StatusPort(_)) {
-            "subflow-status".into()
-        } else {
-            node.kind.clone()
-        },
+        node: Arc::clone(node),
         name: None,
-        outputs: node.wires.len(),
         container,
     };
     let written = serde_json::from_str::<Named>(&node.text).ok();

@@ -86,7 +86,12 @@ impl<'a> Expander<'_, 'a> {
         if definition.status.is_some() {
             self.graph.nodes.push(Running {
                 id: format_smolstr!("{}:status", instance.id),
-                node: element,
+                node: Arc::new(Node {
+                    id: element.id.clone(),
+                    kind: "subflow-status".into(),
+                    text: element.text.clone(),
+                    ..Node::default()
+                }),
                 flow: inside,
                 role: Role::StatusPort(instance.id.clone()),
                 wires: Some(Vec::new()),

@@ -27,7 +27,7 @@ impl From<json::Invalid> for Malformed {
 ///
 /// The JSON text is compact and holds no credentials. Fields that routing needs are extracted; the rest is parsed when
 /// the node starts.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Node {
     /// `id`.
     pub id: SmolStr,

@@ -19,7 +19,7 @@ pub fn expression(data: &[u8]) {
     let parsed = (Path::parse(path), Path::parse_message(path));
     let (Ok(path), Ok(_)) = parsed else { return };
     let too_long = |key: &Key| matches!(key, Key::Index(index) if *index > MAX_INDEX);
-    if path.is_nested() || path.keys.iter().any(too_long) {
+    if path.is_nested() || path.keys().iter().any(too_long) {
         return;
     }
     let mut root = text::parse("{}").unwrap();

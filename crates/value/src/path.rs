@@ -5,7 +5,7 @@
 
 use crate::{Failure, MAX_DEPTH};
 use smol_str::SmolStr;
-use std::fmt;
+use std::{fmt, slice};
 
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,44 +19,81 @@ pub enum Key {
 }
 
 /// A parsed property expression; parsed once, when the node is built.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Path {
-    /// The steps; at least one.
-    pub keys: Box<[Key]>,
-    /// The context store named by `#:(store)::`, if any.
-    pub store: Option<Box<str>>,
+#[derive(Debug, Clone, PartialEq)]
+pub struct Path(Form);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Form {
+    /// One key, as most paths are: it is here, and has no memory of its own.
+    One(Key),
+    /// Several keys, or a store.
+    Full(Box<Full>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Full {
+    keys: Box<[Key]>,
+    store: Option<Box<str>>,
 }
 
 impl Path {
+    /// A path of these steps, in the context store of this name; at least one step.
+    pub fn new(keys: impl Into<Vec<Key>>, store: Option<Box<str>>) -> Self {
+        let mut keys = keys.into();
+        Self(match keys.pop() {
+            Some(only) if keys.is_empty() && store.is_none() => Form::One(only),
+            last => {
+                keys.extend(last);
+                let keys = keys.into();
+                Form::Full(Box::new(Full { keys, store }))
+            }
+        })
+    }
+
     /// Parses a property expression; a failure gives the error and its position, as Node-RED's does.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let (store, key) = split_store(text);
-        Ok(Self {
-            keys: keys(key)?,
-            store,
-        })
+        Ok(Self::new(keys(key)?, store))
     }
 
     /// Parses a property of the message; a leading `msg.` is ignored.
     pub fn parse_message(text: &str) -> Result<Self, Failure> {
-        Ok(Self {
-            keys: keys(text.strip_prefix("msg.").unwrap_or(text))?,
-            store: None,
-        })
+        let keys = keys(text.strip_prefix("msg.").unwrap_or(text))?;
+        Ok(Self::new(keys, None))
     }
 
     /// A path of one name.
     pub fn name(name: impl Into<SmolStr>) -> Self {
-        Self {
-            keys: Box::new([Key::Name(name.into())]),
-            store: None,
+        Self(Form::One(Key::Name(name.into())))
+    }
+
+    /// The same in this context store; `None`: in the default one.
+    #[must_use]
+    pub fn in_store(&self, store: Option<&str>) -> Self {
+        Self::new(self.keys(), store.map(Into::into))
+    }
+
+    /// The steps; at least one.
+    #[inline]
+    pub fn keys(&self) -> &[Key] {
+        match &self.0 {
+            Form::One(key) => slice::from_ref(key),
+            Form::Full(full) => &full.keys,
+        }
+    }
+
+    /// The context store named by `#:(store)::`, if any.
+    pub fn store(&self) -> Option<&str> {
+        match &self.0 {
+            Form::One(_) => None,
+            Form::Full(full) => full.store.as_deref(),
         }
     }
 
     /// The name, if this path is nothing else.
     #[inline]
     pub fn as_name(&self) -> Option<&SmolStr> {
-        match &*self.keys {
+        match self.keys() {
             [Key::Name(name)] => Some(name),
             _ => None,
         }
@@ -65,7 +102,7 @@ impl Path {
     /// Whether a nested `[msg.x]` must be resolved before use.
     #[inline]
     pub fn is_nested(&self) -> bool {
-        self.keys.iter().any(|key| matches!(key, Key::Nested(_)))
+        self.keys().iter().any(|key| matches!(key, Key::Nested(_)))
     }
 }
 
@@ -95,8 +132,8 @@ pub(super) fn invalid(message: String) -> Failure {
 }
 
 /// Parses the keys of an expression.
-fn keys(text: &str) -> Result<Box<[Key]>, Failure> {
-    keys_within(text, 0).map(Vec::into_boxed_slice)
+fn keys(text: &str) -> Result<Vec<Key>, Failure> {
+    keys_within(text, 0)
 }
 
 /// Paths inside paths, at most; ours. They are read by a function that calls itself, and the stack has an end.
@@ -276,10 +313,7 @@ impl Parser {
             Some(below) => keys_within(below, self.depth + 1)?,
             None => keys_within(&text, self.depth + 1)?.split_off(1),
         };
-        self.keys.push(Key::Nested(Box::new(Path {
-            keys: keys.into(),
-            store: None,
-        })));
+        self.keys.push(Key::Nested(Box::new(Path::new(keys, None))));
         self.at = end;
         self.start = end + 1;
         Ok(())
@@ -313,7 +347,7 @@ impl fmt::Display for Key {
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("msg")?;
-        for key in &self.keys {
+        for key in self.keys() {
             write!(f, "[\"{key}\"]")?;
         }
         Ok(())
@@ -356,7 +390,7 @@ mod tests {
         let shown = keys.iter().map(|key| match key {
             Key::Name(name) => name.to_string(),
             Key::Index(index) => format!("#{index}"),
-            Key::Nested(path) => format!("{{{}}}", list(&path.keys)),
+            Key::Nested(path) => format!("{{{}}}", list(path.keys())),
         });
         shown.collect::<Vec<_>>().join(", ")
     }

@@ -16,14 +16,12 @@ const MAX_ARRAY: usize = 1 << 24;
 impl Path {
     /// Replaces nested `[msg.x]` by their values.
     pub fn resolve(&self, message: &Message) -> Result<Path, Failure> {
-        let keys = self.keys.iter().map(|key| match key {
+        let keys = self.keys().iter().map(|key| match key {
             Key::Nested(path) => key_of(&path.try_read_message(message)?, path),
             plain => Ok(plain.clone()),
         });
-        Ok(Self {
-            keys: keys.collect::<Result<_, _>>()?,
-            store: self.store.clone(),
-        })
+        let keys: Vec<Key> = keys.collect::<Result<_, _>>()?;
+        Ok(Self::new(keys, self.store().map(Into::into)))
     }
 
     /// Reads the value at this path; `undefined` where something is missing.
@@ -34,7 +32,7 @@ impl Path {
     /// Reads the value at this path; a missing parent is a failure, as in JavaScript.
     pub fn try_read(&self, root: &Value) -> Result<Value, Failure> {
         let mut value = root.clone();
-        for key in &self.keys {
+        for key in self.keys() {
             if value.is_nullish() {
                 return Err(unreadable(&value, key));
             }
@@ -52,14 +50,14 @@ impl Path {
         if value.is_undefined() {
             return Ok(());
         }
-        value.extent().check(self.keys.len())
+        value.extent().check(self.keys().len())
     }
 
     /// Writes a value, making missing parents (docs/reference/node-red-engine.md §4.1); `undefined` deletes.
     /// False if a parent is a primitive. A value that is too large is a failure, and nothing is written.
     pub fn write(&self, root: &mut Value, value: Value) -> Result<bool, Failure> {
         self.check(&value)?;
-        Ok(write(&self.keys, root, value))
+        Ok(write(self.keys(), root, value))
     }
 
     /// Reads from a message.
@@ -98,7 +96,7 @@ impl Path {
                 Err(_) => Ok(false),
             };
         }
-        Ok(write_in(&self.keys, message.properties_mut(), value))
+        Ok(write_in(self.keys(), message.properties_mut(), value))
     }
 }
 

@@ -71,12 +71,12 @@ impl Request {
             Scope::Flow => Some(flow(&self.id)),
             Scope::Node => {
                 let info = info?;
-                Some(if info.kind.starts_with("subflow:") {
+                Some(if info.kind().starts_with("subflow:") {
                     flow(&info.id)
                 } else {
                     Place {
                         flow: info.container.z.clone(),
-                        node: info.alias.clone(),
+                        node: info.alias().clone(),
                     }
                 })
             }

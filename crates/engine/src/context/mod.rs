@@ -162,7 +162,7 @@ impl Contexts {
             self.warn(&failure.to_string());
             return Value::Undefined;
         }
-        let store = self.store(key.store.as_deref());
+        let store = self.store(key.store());
         let (place, key) = self.place(scope, info, key);
         let Some(root) = self.stores[store].at_mut(&place) else {
             return Value::Undefined;
@@ -183,16 +183,16 @@ impl Contexts {
         value: Value,
     ) -> Result<bool, Failure> {
         self.reach(scope)?;
-        let store = self.store(key.store.as_deref());
+        let store = self.store(key.store());
         let (place, key) = self.place(scope, info, key);
         self.stores[store].write(&place, &key, value)
     }
 
     /// The slot that a path leads through; `None` if its first key is no name.
     pub(crate) fn slot(&self, scope: Scope, info: &NodeInfo, key: &Path) -> Option<Slot> {
-        let store = self.store(key.store.as_deref());
+        let store = self.store(key.store());
         let (place, key) = self.place(scope, info, key);
-        let (Key::Name(name), rest) = key.keys.split_first()? else {
+        let (Key::Name(name), rest) = key.keys().split_first()? else {
             return None;
         };
         Some(Slot {
@@ -247,7 +247,7 @@ impl Contexts {
         if self.passing
             && let Some(context) = self.stores[0].context_mut(&info.container.z)
         {
-            context.nodes.remove(&info.alias);
+            context.nodes.remove(info.alias());
         }
     }
 
@@ -351,7 +351,7 @@ impl Contexts {
             Scope::Global => ((SmolStr::default(), Cow::Borrowed(key)), SmolStr::default()),
             Scope::Node => (
                 (info.container.z.clone(), Cow::Borrowed(key)),
-                info.alias.clone(),
+                info.alias().clone(),
             ),
             Scope::Flow => (self.outwards(info, key), SmolStr::default()),
         };
@@ -361,8 +361,8 @@ impl Contexts {
     fn outwards<'k>(&self, info: &NodeInfo, key: &'k Path) -> (SmolStr, Cow<'k, Path>) {
         let mut flow = &info.container.z;
         let mut steps = 0;
-        while key.keys.len() > steps + 1
-            && matches!(&key.keys[steps], Key::Name(n) if n == "$parent")
+        while key.keys().len() > steps + 1
+            && matches!(&key.keys()[steps], Key::Name(n) if n == "$parent")
         {
             flow = self.parents.get(flow).unwrap_or(flow);
             steps += 1;
@@ -370,10 +370,7 @@ impl Contexts {
         if steps == 0 {
             return (flow.clone(), Cow::Borrowed(key));
         }
-        let rest = Path {
-            keys: key.keys[steps..].into(),
-            store: key.store.clone(),
-        };
+        let rest = Path::new(&key.keys()[steps..], key.store().map(Into::into));
         (flow.clone(), Cow::Owned(rest))
     }
 }

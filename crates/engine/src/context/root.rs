@@ -55,7 +55,7 @@ impl Root {
 
     /// Reads a value; `undefined` if there is none. Fails if it lives in JavaScript and cannot be converted.
     pub(super) fn read(&mut self, path: &Path) -> Result<Value, Failure> {
-        if let Some((Key::Name(name), rest)) = path.keys.split_first()
+        if let Some((Key::Name(name), rest)) = path.keys().split_first()
             && let Some(object) = self.objects.get(name)
         {
             if let Some(leaf) = object.leaf(rest)? {
@@ -70,7 +70,7 @@ impl Root {
     /// is a failure, and nothing is written.
     pub(super) fn write(&mut self, path: &Path, value: Value) -> Result<bool, Failure> {
         path.check(&value)?;
-        if let Some((Key::Name(name), rest)) = path.keys.split_first() {
+        if let Some((Key::Name(name), rest)) = path.keys().split_first() {
             match self.objects.get(name) {
                 Some(object) if !rest.is_empty() => return object.write(rest, &value),
                 Some(_) => drop(self.objects.remove(name)),

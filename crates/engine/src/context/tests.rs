@@ -5,23 +5,16 @@ use super::*;
 use crate::node_info::Container;
 use crate::settings::{ContextFiles, ContextStore};
 use std::fs;
-use std::rc::Rc;
 use std::time::Duration;
 use value::json;
 
 fn info(flow: &str, alias: &str) -> NodeInfo {
-    NodeInfo {
-        id: alias.into(),
-        alias: alias.into(),
-        kind: "function".into(),
-        name: None,
-        outputs: 1,
-        container: Rc::new(Container {
-            z: flow.into(),
-            path: flow.into(),
-            ..Container::default()
-        }),
-    }
+    let container = Container {
+        z: flow.into(),
+        path: flow.into(),
+        ..Container::default()
+    };
+    NodeInfo::of(alias, "function", container)
 }
 
 fn on_disk(directory: &std::path::Path) -> Contexts {

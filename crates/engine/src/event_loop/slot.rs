@@ -5,6 +5,7 @@ use crate::log_level::Level;
 use crate::node::{BoxedNode, DynNode, Host};
 use crate::node_info::NodeInfo;
 use crate::state::EngineState;
+use crate::targets::Targets;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -15,7 +16,7 @@ pub(crate) struct Slot {
     /// `None`: it failed to start, or panicked.
     pub node: Option<BoxedNode>,
     pub info: Rc<NodeInfo>,
-    pub wires: Box<[Box<[u32]>]>,
+    pub wires: Targets,
     pub epoch: u32,
     pub watched: bool,
     /// Whether it is a config node: stopped last.

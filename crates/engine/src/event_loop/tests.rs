@@ -5,6 +5,7 @@ use crate::http::Answer;
 use crate::node::{BoxedNode, Closing, Node, boxed};
 use crate::node_info::{Container, NodeInfo};
 use crate::settings::Settings;
+use crate::targets::Targets;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -50,23 +51,17 @@ fn thread(nodes: Vec<BoxedNode>) -> (Thread, mpsc::UnboundedReceiver<()>) {
     let mut thread = Thread::new(state, (shared, 0), metrics, closed);
     thread.kinds.push((thread.metrics.node_type("test"), 0));
     for (node, number) in nodes.into_iter().zip(0u32..) {
-        let info = Rc::new(NodeInfo {
-            id: format!("n{number}").into(),
-            alias: format!("n{number}").into(),
-            kind: "test".into(),
-            name: None,
-            outputs: 0,
-            container: Rc::new(Container {
-                z: "t".into(),
-                path: "t".into(),
-                ..Container::default()
-            }),
-        });
+        let container = Container {
+            z: "t".into(),
+            path: "t".into(),
+            ..Container::default()
+        };
+        let info = Rc::new(NodeInfo::of(&format!("n{number}"), "test", container));
         thread.state.directory.insert(number, Rc::clone(&info));
         thread.slots.push(Some(Slot {
             node: Some(node),
             info,
-            wires: Box::default(),
+            wires: Targets::default(),
             epoch: number,
             watched: false,
             config: false,

@@ -176,12 +176,11 @@ fn register(evaluator: &mut Evaluator, eval: &impl EvalContext) -> Result<(), Ev
 /// The key that `$flowContext` and `$globalContext` are called with, and the store.
 fn context_key(args: &[JValue]) -> Result<Path, EvaluatorError> {
     let key = args.first().and_then(JValue::as_str).unwrap_or_default();
-    let mut path =
-        Path::parse(key).map_err(|f| EvaluatorError::EvaluationError(f.message.into()))?;
-    if let Some(store) = args.get(1).and_then(JValue::as_str) {
-        path.store = Some(store.into());
-    }
-    Ok(path)
+    let path = Path::parse(key).map_err(|f| EvaluatorError::EvaluationError(f.message.into()))?;
+    Ok(match args.get(1).and_then(JValue::as_str) {
+        store @ Some(_) => path.in_store(store),
+        None => path,
+    })
 }
 
 fn object_in(object: &Object) -> JValue {

@@ -4,7 +4,7 @@
 use crate::event_loop::Thread;
 use crate::hosted_functions::has_modules;
 use crate::node_context::NodeContext;
-use crate::node_info::NodeInfo;
+use crate::node_info::{Container, NodeInfo};
 use crate::script::{Code, Effect, Import, Sandbox, is_builtin_of_node};
 use flows::{FlowSet, Node};
 use rustc_hash::FxHashMap;
@@ -84,14 +84,7 @@ impl Thread {
         let Ok(scripts) = self.state.scripts() else {
             return false;
         };
-        let info = NodeInfo {
-            id: SmolStr::default(),
-            alias: SmolStr::default(),
-            kind: SmolStr::default(),
-            name: None,
-            outputs: 0,
-            container: Rc::default(),
-        };
+        let info = NodeInfo::of("", "", Container::default());
         let context = NodeContext {
             info: Rc::new(info),
             contexts: Rc::clone(&self.state.contexts),

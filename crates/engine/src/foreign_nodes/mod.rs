@@ -22,6 +22,6 @@ pub(crate) use flow_set::tests::selected;
 impl EngineState {
     /// Whether a node runs in the node host, if there is one.
     pub(crate) fn is_foreign(&self, node: &NodeInfo) -> bool {
-        is_foreign(&node.kind) || self.hosted_functions.ids.contains(&node.alias)
+        is_foreign(node.kind()) || self.hosted_functions.ids.contains(node.alias())
     }
 }

@@ -47,7 +47,7 @@ impl Thread {
     /// Shows a status on the foreign nodes of some types.
     pub(super) fn show_on_foreign_nodes(&mut self, status: &Value, of: impl Fn(&str) -> bool) {
         let infos = self.state.directory.infos();
-        let is_meant = |info: &NodeInfo| self.state.is_foreign(info) && of(&info.kind);
+        let is_meant = |info: &NodeInfo| self.state.is_foreign(info) && of(info.kind());
         let foreign: Vec<_> = infos.filter(|info| is_meant(info)).cloned().collect();
         for info in foreign {
             self.state.status(&info, status);

@@ -6,6 +6,7 @@
 use crate::event_loop::{Change, Slot, Thread};
 use crate::graph::{Role, Running};
 use crate::node_info::NodeInfo;
+use crate::targets::Targets;
 use crate::{RunState, report, start};
 use flows::{Credentials, ElementKind, FlowSet, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -26,7 +27,7 @@ struct Restart {
     slot: u32,
     node: Arc<Node>,
     before: Rc<NodeInfo>,
-    wires: Box<[Box<[u32]>]>,
+    wires: Targets,
     watched: bool,
     kind: usize,
 }

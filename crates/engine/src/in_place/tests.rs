@@ -145,7 +145,7 @@ impl Driven {
         let taken = self.thread.slots.iter().zip(0u32..);
         let taken = taken.filter_map(|(slot, number)| Some((slot.as_ref()?, number)));
         let shape = taken.map(|(slot, number)| {
-            let wires: Vec<Vec<_>> = slot.wires.iter().map(|w| w.iter().map(id).collect()).collect();
+            let wires: Vec<Vec<_>> = (0..4).map(|output| slot.wires.of(output).iter().map(id).collect()).collect();
             let (info, group) = (&slot.info, self.thread.state.queue.group(number));
             let mut joined: Vec<_> = (0u32..).zip(&self.thread.slots).filter_map(|(other, taken)| {
                 let other_group = self.thread.state.queue.group(other);
@@ -156,7 +156,7 @@ impl Driven {
             let caught: Vec<_> = caught.iter().flatten().map(id).collect();
             let shape = json!({
                 "runs": slot.node.is_some(), "wires": wires, "watched": slot.watched, "config": slot.config,
-                "name": info.name.as_deref(), "kind": info.kind.as_str(), "path": info.container.path.as_str(),
+                "name": info.name.as_deref(), "kind": info.kind().as_str(), "path": info.container.path.as_str(),
                 "groups": info.container.groups.iter().map(SmolStr::as_str).collect::<Vec<_>>(),
                 "joined": joined, "caught": caught, "found": self.thread.state.directory.get(&info.id) == Some(number),
             });

@@ -11,6 +11,7 @@ use crate::pressure::{Pressure, Source};
 use crate::script::Scripts;
 use crate::settings::Settings;
 use crate::state::EngineState;
+use crate::targets::Targets;
 use crate::ws_endpoints::Listener;
 use events::Event;
 use serde_json::Value as Json;
@@ -28,7 +29,7 @@ pub(crate) struct Host<'a, E = Infallible> {
     pub(crate) state: &'a mut EngineState,
     pub(crate) instance: Instance,
     pub(crate) info: &'a Rc<NodeInfo>,
-    pub(crate) wires: &'a [Box<[u32]>],
+    pub(crate) wires: &'a Targets,
     pub(crate) watched: bool,
     pub(crate) event: PhantomData<fn(E)>,
 }
@@ -72,13 +73,13 @@ impl<E> Host<'_, E> {
 
     /// Whether anything is wired to an output.
     pub(crate) fn wired(&self, output: usize) -> bool {
-        self.wires.get(output).is_some_and(|w| !w.is_empty())
+        !self.wires.of(output).is_empty()
     }
 
     /// Sends a message to everything wired to an output. A missing `_msgid` is added. A message that is nested too
     /// deeply or has too many parts is an error of this node instead.
     pub(crate) fn send(&mut self, output: usize, mut message: Message) {
-        let Some((last, others)) = self.wires.get(output).and_then(|w| w.split_last()) else {
+        let Some((last, others)) = self.wires.of(output).split_last() else {
             return;
         };
         if let Err(failure) = message.check() {
@@ -252,7 +253,9 @@ impl<E> Host<'_, E> {
 
     /// Whether the running id is that of a link in node.
     pub(crate) fn is_link_in(&self, id: &str) -> bool {
-        self.state.info_of(id).is_some_and(|i| i.kind == "link in")
+        self.state
+            .info_of(id)
+            .is_some_and(|i| i.kind() == "link in")
     }
 
     /// Milliseconds since 1970, read once per round of the engine.

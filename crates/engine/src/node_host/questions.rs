@@ -8,8 +8,6 @@ use super::values::{Encoded, decode};
 use crate::context::Scope;
 use crate::node_info::{Container, NodeInfo};
 use bytes::Bytes;
-use smol_str::SmolStr;
-use std::rc::Rc;
 use value::{Failure, Path, Value};
 
 /// The bytes of the answer: `{value, escaped}`, or `{error}`.
@@ -42,8 +40,7 @@ fn value_of(
         let keys = contexts.keys(scope, &info, question.store.as_deref());
         return Ok(Value::array(keys.into_iter().map(Value::String).collect()));
     }
-    let mut key = Path::parse(&question.key)?;
-    key.store = question.store.as_deref().map(Into::into);
+    let key = Path::parse(&question.key)?.in_store(question.store.as_deref());
     if question.act == "get" {
         return Ok(contexts.read(scope, &info, &key));
     }
@@ -69,13 +66,5 @@ fn asked(host: &NodeHost, name: &str) -> (Scope, NodeInfo) {
         z: flow.into(),
         ..Container::default()
     };
-    let info = NodeInfo {
-        id: node.into(),
-        alias: node.into(),
-        kind: SmolStr::default(),
-        name: None,
-        outputs: 0,
-        container: Rc::new(container),
-    };
-    (scope, info)
+    (scope, NodeInfo::of(node, "", container))
 }

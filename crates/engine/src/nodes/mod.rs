@@ -151,7 +151,7 @@ pub(crate) fn is_foreign(kind: &str) -> bool {
 
 /// Builds a node of a known type.
 pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<BoxedNode, Failure> {
-    let kind = build.info.kind.as_str();
+    let kind = build.info.kind().as_str();
     if host.is_foreign() {
         return common::foreign::build(host);
     }

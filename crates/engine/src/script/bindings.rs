@@ -212,5 +212,5 @@ fn define_settings<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
 /// The steps of a property expression: texts, numbers, and lists for nested ones.
 #[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
 fn parts(ctx: Ctx<'_>, expression: String) -> Result<JsValue<'_>> {
-    paths::steps(&ctx, &paths::path(&ctx, &expression, Opt(None))?.keys)
+    paths::steps(&ctx, paths::path(&ctx, &expression, Opt(None))?.keys())
 }

@@ -3,23 +3,20 @@
 use super::failure::throw;
 use rquickjs::function::Opt;
 use rquickjs::{Array, Ctx, Result, Value as JsValue};
-use smol_str::SmolStr;
 use value::{Key, Path};
 
 /// A key of a context. Most are plain names, which need no parsing.
 pub(super) fn path(ctx: &Ctx<'_>, key: &str, store: Opt<Option<String>>) -> Result<Path> {
     let is_plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    if is_plain {
-        return Ok(Path {
-            keys: Box::new([Key::Name(SmolStr::from(key))]),
-            store: store.0.flatten().map(Into::into),
-        });
-    }
-    let mut path = Path::parse(key).map_err(|failure| throw(ctx, &failure))?;
-    if let Some(store) = store.0.flatten() {
-        path.store = Some(store.into());
-    }
-    Ok(path)
+    let path = if is_plain {
+        Path::name(key)
+    } else {
+        Path::parse(key).map_err(|failure| throw(ctx, &failure))?
+    };
+    Ok(match store.0.flatten() {
+        Some(store) => path.in_store(Some(&store)),
+        None => path,
+    })
 }
 
 /// The steps of a path: texts, numbers, and lists for nested ones.
@@ -29,7 +26,7 @@ pub(super) fn steps<'js>(ctx: &Ctx<'js>, path: &[Key]) -> Result<JsValue<'js>> {
         match key {
             Key::Name(name) => steps_of.set(index, name.as_str())?,
             Key::Index(at) => steps_of.set(index, *at)?,
-            Key::Nested(inner) => steps_of.set(index, steps(ctx, &inner.keys)?)?,
+            Key::Nested(inner) => steps_of.set(index, steps(ctx, inner.keys())?)?,
         }
     }
     Ok(steps_of.into_value())

@@ -348,7 +348,7 @@ impl Sandbox {
         let text = |name: &'static str, text: &SmolStr| about.set(name, text.as_str());
         text("id", &info.id)?;
         about.set("name", info.name.as_deref())?;
-        about.set("path", format!("{}/{}", info.container.path, info.alias))?;
+        about.set("path", format!("{}/{}", info.container.path, info.alias()))?;
         text("z", &info.container.z)?;
         about.set("outputCount", self.code.outputs)?;
         Ok(about)

@@ -234,11 +234,11 @@ fn elsewhere(text: &str) -> Fallback {
             _ => return Fallback::None,
         };
     let (store, key) = match rest.strip_prefix('[').and_then(|r| r.split_once("].")) {
-        Some((store, key)) => (Some(store.into()), Some(key)),
+        Some((store, key)) => (Some(store), Some(key)),
         None => (None, rest.strip_prefix('.')),
     };
     match key.map(Path::parse) {
-        Some(Ok(path)) => scope(Path { store, ..path }),
+        Some(Ok(path)) => scope(path.in_store(store)),
         _ => Fallback::None,
     }
 }

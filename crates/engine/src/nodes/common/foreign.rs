@@ -11,7 +11,7 @@ pub(in crate::nodes) fn build(host: &Host<'_>) -> Result<BoxedNode, Failure> {
         Some(_) => Ok(boxed(Foreign)),
         None => Err(Failure::error(format!(
             "unknown node type: {}",
-            host.info().kind
+            host.info().kind()
         ))),
     }
 }

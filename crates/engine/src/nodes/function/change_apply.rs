@@ -44,6 +44,7 @@ impl Target {
                 let deletes = value.is_undefined();
                 let known = !path.is_nested() || path.resolve(message).is_ok();
                 if known && !path.write_message(message, value)? && !deletes {
+                    let text = text.as_ref().map_or("", |text| text.as_str());
                     notes.push(Note::Warning(format!(
                         "Cannot set property of non-object type: {text}"
                     )));
@@ -60,7 +61,7 @@ impl Target {
 
     /// Whether this is `other` or lies within it.
     fn is_within(&self, other: &Self) -> bool {
-        let within = |inner: &Path, outer: &Path| inner.keys.starts_with(&outer.keys);
+        let within = |inner: &Path, outer: &Path| inner.keys().starts_with(outer.keys());
         match (self, other) {
             (Self::Message(inner, _), Self::Message(outer, _)) => within(inner, outer),
             (Self::Context(s, inner), Self::Context(t, outer)) => s == t && within(inner, outer),

@@ -58,10 +58,11 @@ pub(super) enum Rule {
     },
 }
 
-/// A property of the message, with its text, or of a context.
+/// A property of the message or of a context.
 #[derive(Debug, PartialEq)]
 pub(super) enum Target {
-    Message(Path, SmolStr),
+    /// With its text, but for a single name: that can always be set, so no warning is about it.
+    Message(Path, Option<Box<SmolStr>>),
     Context(Scope, Path),
 }
 
@@ -219,7 +220,10 @@ impl Target {
         let path =
             path.map_err(|_| Failure::error(format!("Invalid property expression: {text}")))?;
         match kind {
-            "msg" => Ok(Self::Message(path, text.into())),
+            "msg" => {
+                let text = path.as_name().is_none().then(|| Box::new(text.into()));
+                Ok(Self::Message(path, text))
+            }
             "flow" => Ok(Self::Context(Scope::Flow, path)),
             "global" => Ok(Self::Context(Scope::Global, path)),
             other => Err(Failure::error(format!("Invalid property type: {other}"))),

@@ -84,10 +84,7 @@ impl Sequences {
 
 fn set_part(message: &mut Message, name: &'static str, value: Value) {
     let keys = ["parts", name].map(|name| Key::Name(SmolStr::new_static(name)));
-    let path = Path {
-        keys: Box::new(keys),
-        store: None,
-    };
+    let path = Path::new(keys, None);
     // A number or an id is never too large.
     let _ = path.write_message(message, value);
 }

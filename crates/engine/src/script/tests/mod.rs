@@ -41,17 +41,14 @@ fn sandbox_of(scripts: &Rc<Scripts>, code: Code) -> Sandbox {
 }
 
 fn node_context() -> NodeContext {
+    let container = Container {
+        z: "t1".into(),
+        path: "t1".into(),
+        ..Container::default()
+    };
     let info = NodeInfo {
-        id: "n1".into(),
-        alias: "n1".into(),
-        kind: "function".into(),
         name: Some("a name".into()),
-        outputs: 2,
-        container: Rc::new(Container {
-            z: "t1".into(),
-            path: "t1".into(),
-            ..Container::default()
-        }),
+        ..NodeInfo::of("n1", "function", container)
     };
     NodeContext {
         info: Rc::new(info),

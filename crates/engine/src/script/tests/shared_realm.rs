@@ -20,12 +20,9 @@ impl Nodes {
 
     fn node(&self, id: &str, code: Code) -> Sandbox {
         let info = NodeInfo {
-            id: id.into(),
-            alias: id.into(),
-            kind: "function".into(),
             name: Some(format!("name of {id}").into()),
-            outputs: 2,
             container: Rc::clone(&node_context().info.container),
+            ..NodeInfo::of(id, "function", Container::default())
         };
         let context = NodeContext {
             info: Rc::new(info),

@@ -240,8 +240,8 @@ impl Debug {
         let mut put = |key: &str, value: Json| frame.insert(key.to_owned(), value);
         put("id", info.id.as_str().into());
         put("z", info.container.z.as_str().into());
-        if info.alias != info.id {
-            put("_alias", info.alias.as_str().into());
+        if *info.alias() != info.id {
+            put("_alias", info.alias().as_str().into());
         }
         put("path", info.container.path.as_str().into());
         if let Some(name) = &info.name {

@@ -67,7 +67,7 @@ impl Node<HubEvent> for WebSocketIn {
 
 /// Sends the list's messages, one for each output; an entry that is no message is an error.
 fn send_each(list: Vec<Value>, host: &mut Host<'_, HubEvent>) {
-    let outputs = host.info().outputs;
+    let outputs = host.info().node.wires.len();
     let mut messages = Vec::new();
     for (output, value) in list.into_iter().enumerate().take(outputs) {
         let kind = coerce::type_of(&value);
