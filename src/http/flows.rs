@@ -16,7 +16,7 @@ use super::response;
 use super::response_body::Body;
 use super::trace;
 use super::visible_flows::{flow, flow_set, state};
-use crate::allocator;
+use crate::allocator::{self, AtOnce};
 use crate::audit::Event;
 use crate::deployment::{self, Approval, Deployed, Request, name};
 use crate::metrics::{self, Phase, Target};
@@ -115,6 +115,7 @@ pub(super) async fn run(
     let audit = ctx.gateway.audit.clone();
     let mut requester = Requester::of(ctx, said);
     let task = async move {
+        let at_once = AtOnce::begin();
         let started = Instant::now();
         let parsed = parse();
         metrics.phase(name(kind), Phase::Parse, started.elapsed());
@@ -137,6 +138,7 @@ pub(super) async fn run(
             let facts = deployment::refusal(name(kind), error);
             audit.record(Event::DeployFail, &requester.actor, requester.now, facts);
         }
+        drop(at_once);
         // A refused flow set needed as much as one that is deployed.
         allocator::purge_twice();
         result

@@ -129,6 +129,7 @@ fn run_until_signalled(
         tokio::spawn(async {
             sleep(STARTED).await;
             allocator::unmap_program();
+            allocator::give_back_free_memory().await;
         });
         until_end(&running, &mut signals, &supervisor).await;
         supervisor.stopping();
