@@ -16,7 +16,7 @@ const SECONDS = 3;
 const REST = 15_000;
 
 /** A page that flows answer, and tabs of a hundred nodes. `mark`: what the first of them says. */
-function flows(nodes, mark) {
+export function flows(nodes, mark) {
     const tabs = Array.from({ length: nodes / 100 }, (_, tab) => {
         const z = `tab${tab}`;
         const node = (at) => ({
@@ -48,24 +48,27 @@ export async function runtimeFigures(program) {
         await pause(REST);
         values[runtime.name].push([`memory with ${NODES.toLocaleString('en')} nodes (PSS)`, 'MiB', memory(runtime.pid())]);
         console.error(runtime.name, values[runtime.name]);
-        runtime.end();
+        await runtime.end();
     }
     return values.flowgate.map(([what, unit], at) => ({
         what, unit, values: Object.fromEntries(runtimes.map(({ name }) => [name, values[name][at][2]])),
     }));
 }
 
-async function flowgate(program) {
+/** flowgate with its own engine. */
+export async function flowgate(program) {
     const gateway = new Gateway('bench', program, `
         server = { listen = ["127.0.0.1:0"], workers = 1 }
         log = { format = "json", access = false }
         [[route]]
         path = "/page"
+        prefix = true
         public = true`);
     await gateway.start();
     return {
         name: 'flowgate', pid: () => gateway.child.pid, base: `https://127.0.0.1:${gateway.port}`,
-        headers: { Authorization: `Bearer ${await gateway.token()}` }, client: https, directory: gateway.directory, end: () => gateway.remove(),
+        headers: { Authorization: `Bearer ${await gateway.token()}` }, client: https, directory: gateway.directory,
+        end: () => gateway.stop().then(() => gateway.remove()),
     };
 }
 
@@ -95,7 +98,8 @@ async function deployments(runtime, type) {
     return median(times);
 }
 
-async function deploy(runtime, set, type, body = JSON.stringify({ flows: set })) {
+/** Deploys the flows; returns when their page answers. */
+export async function deploy(runtime, set, type, body = JSON.stringify({ flows: set })) {
     const headers = { ...runtime.headers, 'Content-Type': 'application/json', 'Node-RED-API-Version': 'v2', 'Node-RED-Deployment-Type': type };
     const status = await ask(runtime, 'POST', '/flows', headers, body);
     if (status !== 200) throw new Error(`${runtime.name}: POST /flows: ${status}`);

@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Runs a script of deploy/; its standard output.
@@ -93,6 +94,34 @@ fn the_bill_of_materials_has_the_crates_that_are_linked_with_their_digests_and_l
     }
 }
 
+/// Packages are built with it.
+#[test]
+fn there_is_a_profile_for_the_compiler_that_cargo_toml_names() {
+    let manifest = fs::read_to_string(repository().join("Cargo.toml")).unwrap();
+    let version = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("rust-version = \""))
+        .and_then(|rest| rest.strip_suffix('"'));
+    let profile = profile(&format!("{}.0", version.unwrap()));
+    let text = fs::read(&profile).unwrap();
+    // The first bytes of an indexed profile (LLVM, InstrProfData.inc).
+    assert!(text.starts_with(b"\xfflprofi\x81"), "{profile:?}");
+}
+
+/// The version of the compiler.
+fn release() -> String {
+    let printed = run(Command::new("rustc").arg("-vV"));
+    let release = printed
+        .lines()
+        .find_map(|line| line.strip_prefix("release: "));
+    release.unwrap().to_owned()
+}
+
+fn profile(release: &str) -> PathBuf {
+    let own = repository().canonicalize().unwrap();
+    own.join(format!("deploy/profile/rustc-{release}.profdata"))
+}
+
 /// The whole comparison of two builds is deploy/reproduce, which takes too long here.
 #[test]
 fn a_build_for_packages_replaces_the_paths_of_its_machine() {
@@ -113,10 +142,14 @@ fn a_build_for_packages_replaces_the_paths_of_its_machine() {
     let lines: Vec<&str> = printed.lines().collect();
     let own = repository().canonicalize().unwrap();
     let own = format!("{}=/flowgate", own.display());
-    assert!(
-        lines[0]
-            .split('\u{1f}')
-            .any(|flag| flag == format!("--remap-path-prefix={own}"))
+    let rust: Vec<&str> = lines[0].split('\u{1f}').collect();
+    assert!(rust.contains(&format!("--remap-path-prefix={own}").as_str()));
+    // A profile of another compiler has other names in it, and says nothing of this one's code.
+    let profile = profile(&release());
+    assert_eq!(
+        rust.contains(&format!("-Cprofile-use={}", profile.display()).as_str()),
+        profile.exists(),
+        "{rust:?}"
     );
     for flags in &lines[1..3] {
         assert!(
