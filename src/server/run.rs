@@ -129,8 +129,8 @@ fn run_until_signalled(
         tokio::spawn(async {
             sleep(STARTED).await;
             allocator::unmap_program();
-            allocator::give_back_free_memory().await;
         });
+        tokio::spawn(allocator::give_back_free_memory());
         until_end(&running, &mut signals, &supervisor).await;
         supervisor.stopping();
         tracing::info!("draining: finishing open requests, accepting no new connections; a second signal exits at once");

@@ -84,6 +84,32 @@ async fn memory_of_a_password_check_is_returned_to_the_system() {
 }
 
 #[tokio::test]
+async fn memory_of_large_bodies_is_returned_to_the_system() {
+    let place = tempfile::tempdir().unwrap();
+    let process = Process::start(&public(&["/size"]), place.path());
+    let token = process.sign_in("admin").await;
+    let flow = json!([
+        { "id": "t", "type": "tab", "label": "T" },
+        { "id": "in", "type": "http in", "z": "t", "x": 1, "y": 1, "method": "post", "url": "/size", "wires": [["size"]] },
+        { "id": "size", "type": "change", "z": "t", "x": 1, "y": 1, "wires": [["out"]],
+          "rules": [{ "t": "set", "p": "payload", "pt": "msg", "to": "payload.length", "tot": "msg" }] },
+        { "id": "out", "type": "http response", "z": "t", "x": 1, "y": 1, "wires": [] },
+    ]);
+    process.deploy(&token, &flow).await;
+    // What a deployment gives back is not what is tried here.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let before = process.memory("RssAnon");
+    let uploads = (0..8).map(|_| {
+        let upload = process.post("/size").header("Content-Type", "text/plain");
+        upload.body("x".repeat(4 << 20)).send()
+    });
+    for answer in futures_util::future::join_all(uploads).await {
+        assert_eq!(answer.status, 200);
+    }
+    comes_back(&process, before).await;
+}
+
+#[tokio::test]
 async fn a_websocket_does_not_keep_the_memory_of_its_largest_frame() {
     let place = tempfile::tempdir().unwrap();
     let process = Process::start(&public(&["/ws"]), place.path());
