@@ -115,7 +115,8 @@ pub(super) async fn run(
     let audit = ctx.gateway.audit.clone();
     let mut requester = Requester::of(ctx, said);
     let task = async move {
-        let at_once = AtOnce::begin();
+        // It makes all nodes anew.
+        let at_once = (kind == DeploymentType::Full).then(AtOnce::begin);
         let started = Instant::now();
         let parsed = parse();
         metrics.phase(name(kind), Phase::Parse, started.elapsed());
