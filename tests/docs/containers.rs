@@ -149,7 +149,7 @@ fn the_image_starts_and_checks_the_program_with_its_configuration_and_writes_to_
     let version = manifest["workspace"]["package"]["rust-version"]
         .as_str()
         .unwrap();
-    assert!(built.contains(&("ARG".to_owned(), format!("RUST={version}"))));
+    assert!(built.contains(&("ARG".to_owned(), format!("RUST={version}.0"))));
     let compose = book::read("examples/node-red-compose/compose.yml");
     assert!(
         compose.contains(&format!("dockerfile: {FILE}\n"))
