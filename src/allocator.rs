@@ -40,8 +40,8 @@ pub fn purge_twice() {
     });
 }
 
-/// Gives back what has been free for a second, again and again. mimalloc itself looks only when a thread ends or is asked to, so
-/// after a load of large bodies 5 MiB stayed. Next to nothing if there is nothing.
+/// Gives back what has been free for a second, again and again. mimalloc itself looks only while a thread allocates much, so
+/// after a load of large bodies 5 MiB stayed. Costs next to nothing if there is nothing.
 pub async fn give_back_free_memory() {
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -211,8 +211,8 @@ impl Thread {
             flow_of[slot] = flow;
         }
         for (slot, taken) in self.slots.iter().enumerate() {
-            for target in taken.iter().flat_map(|t| t.wires.all()) {
-                joined.join(flow_of[slot], flow_of[target as usize]);
+            for target in taken.iter().flat_map(|t| t.wires.by_output()).flatten() {
+                joined.join(flow_of[slot], flow_of[*target as usize]);
             }
         }
         for (call, targets) in link_calls(graph) {

@@ -21,13 +21,13 @@ impl Targets {
         }
     }
 
-    /// Those at all outputs.
-    pub(crate) fn all(&self) -> impl Iterator<Item = u32> {
+    /// Those at all outputs, by output up to the last one that has any.
+    pub(crate) fn by_output(&self) -> impl Iterator<Item = &[u32]> {
         let outputs = match self {
             Self::One(_) => 1,
             Self::Many(outputs) => outputs.len(),
         };
-        (0..outputs).flat_map(|output| self.of(output)).copied()
+        (0..outputs).map(|output| self.of(output))
     }
 }
 
@@ -73,8 +73,8 @@ mod tests {
                 assert_eq!(targets.of(output), *expected, "{outputs:?}");
             }
             assert!(targets.of(outputs.len()).is_empty(), "{outputs:?}");
-            let all: Vec<u32> = targets.all().collect();
-            assert_eq!(all, outputs.concat(), "{outputs:?}");
+            let all: Vec<&[u32]> = targets.by_output().collect();
+            assert_eq!(all.concat(), outputs.concat(), "{outputs:?}");
         }
     }
 

@@ -145,7 +145,7 @@ impl Driven {
         let taken = self.thread.slots.iter().zip(0u32..);
         let taken = taken.filter_map(|(slot, number)| Some((slot.as_ref()?, number)));
         let shape = taken.map(|(slot, number)| {
-            let wires: Vec<Vec<_>> = (0..4).map(|output| slot.wires.of(output).iter().map(id).collect()).collect();
+            let wires: Vec<Vec<_>> = slot.wires.by_output().map(|w| w.iter().map(id).collect()).collect();
             let (info, group) = (&slot.info, self.thread.state.queue.group(number));
             let mut joined: Vec<_> = (0u32..).zip(&self.thread.slots).filter_map(|(other, taken)| {
                 let other_group = self.thread.state.queue.group(other);
