@@ -37,7 +37,7 @@ fn settings(config: &config::Engine) -> Settings {
         mqtt_reconnect: config.mqtt_reconnect,
         jsonp: config.jsonp,
         hide_env: config.hide_env.clone(),
-        purge: allocator::purge,
+        started: || drop(tokio::spawn(allocator::give_back_free_memory())),
         context: config.context.iter().map(store).collect(),
         node_host: config.node_host.as_ref().map(node_host),
     }
@@ -85,7 +85,7 @@ mod tests {
         let own = Settings {
             modules: given.modules.clone(),
             hide_env: given.hide_env.clone(),
-            purge: given.purge,
+            started: given.started,
             ..Settings::default()
         };
         assert_eq!(format!("{given:?}"), format!("{own:?}"));

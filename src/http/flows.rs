@@ -16,7 +16,7 @@ use super::response;
 use super::response_body::Body;
 use super::trace;
 use super::visible_flows::{flow, flow_set, state};
-use crate::allocator::{self, AtOnce};
+use crate::allocator::AtOnce;
 use crate::audit::Event;
 use crate::deployment::{self, Approval, Deployed, Request, name};
 use crate::metrics::{self, Phase, Target};
@@ -116,7 +116,7 @@ pub(super) async fn run(
     let mut requester = Requester::of(ctx, said);
     let task = async move {
         // It makes all nodes anew.
-        let at_once = (kind == DeploymentType::Full).then(AtOnce::begin);
+        let _at_once = (kind == DeploymentType::Full).then(AtOnce::begin);
         let started = Instant::now();
         let parsed = parse();
         metrics.phase(name(kind), Phase::Parse, started.elapsed());
@@ -139,15 +139,10 @@ pub(super) async fn run(
             let facts = deployment::refusal(name(kind), error);
             audit.record(Event::DeployFail, &requester.actor, requester.now, facts);
         }
-        drop(at_once);
-        // A refused flow set needed as much as one that is deployed.
-        allocator::purge_twice();
         result
     };
-    let deployed = ctx.control(task).await;
-    // This thread read the body.
-    allocator::purge_twice();
-    deployed?.map_err(|error| refused_change::refusal(ctx, error))
+    let deployed = ctx.control(task).await?;
+    deployed.map_err(|error| refused_change::refusal(ctx, error))
 }
 
 /// `POST /flows/state`

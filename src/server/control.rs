@@ -1,6 +1,7 @@
 //! The control runtime: one thread for what writes (deployments, sign-ins, the operations listener), and blocking
 //! threads beside it.
 
+use crate::allocator;
 use std::convert::Infallible;
 use std::io;
 use std::thread;
@@ -27,6 +28,7 @@ impl Control {
         let handle = runtime.handle().clone();
         let (alive, dropped) = channel();
         let body = move || {
+            runtime.spawn(allocator::give_back_free_memory());
             // Nothing is sent: it ends when the sender is dropped.
             let _ = runtime.block_on(dropped);
             runtime.shutdown_background();

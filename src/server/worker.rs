@@ -6,6 +6,7 @@ use super::connection::{self, Accepted};
 use super::engine_socket;
 use super::listen::Listeners;
 use super::tls::{Acceptor, Tls};
+use crate::allocator;
 use crate::gateway::Gateway;
 use crate::http::Peer;
 use crate::metrics::{Metrics, Refused};
@@ -84,6 +85,7 @@ impl Worker {
             .build()?;
         let _ = self.runtime.set(runtime.handle().clone());
         runtime.block_on(async {
+            tokio::spawn(allocator::give_back_free_memory());
             let (alive, mut gone) = channel(1);
             let mut accepting = JoinSet::new();
             let secure = listeners.secure.into_iter();

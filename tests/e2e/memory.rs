@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::Message;
 /// What may stay, in KiB.
 const MAY_STAY: u64 = 8 << 10;
 
-/// The allocator gives some of it back by itself, later: after some ten seconds.
+/// It goes back when a thread has rested for a second.
 const SOON: Duration = Duration::from_secs(8);
 
 #[tokio::test]

@@ -60,8 +60,9 @@ async fn an_editor_sends_the_code_at_the_end_of_the_password_and_each_code_count
             "{wrong}"
         );
     }
-    // The step may end between two lines; one of the two codes is still right.
-    let password = format!("{PASSWORD}{}", code(1));
+    // Said once: each is right until the step after its own ends.
+    let (now, next) = (code(0), code(1));
+    let password = format!("{PASSWORD}{next}");
     assert_eq!(sign_in(&gateway, &password).await.status, 200);
     assert_eq!(
         sign_in(&gateway, &password).await.code(),
@@ -75,9 +76,7 @@ async fn an_editor_sends_the_code_at_the_end_of_the_password_and_each_code_count
         "also before a restart"
     );
     assert_eq!(
-        sign_in(&gateway, &format!("{PASSWORD}{}", code(0)))
-            .await
-            .status,
+        sign_in(&gateway, &format!("{PASSWORD}{now}")).await.status,
         200
     );
 }

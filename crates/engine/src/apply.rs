@@ -127,7 +127,6 @@ impl Thread {
             return ControlFlow::Continue(());
         };
         let in_place = self.in_place(&request.change);
-        let is_large = in_place.is_none();
         self.clear();
         self.take_over_part(&request);
         let ChangeRequest { change, done, .. } = request;
@@ -157,9 +156,6 @@ impl Thread {
         self.node_host_changed();
         // The caller may be gone; the change stands.
         let _ = done.send(());
-        if is_large {
-            (self.state.config.purge)();
-        }
         if let Some(request) = self.waiting.pop_front() {
             self.begin_change(request);
         }

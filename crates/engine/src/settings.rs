@@ -47,8 +47,8 @@ pub struct Settings {
     pub jsonp: bool,
     /// Variables of the process that flows do not see.
     pub hide_env: HiddenVariables,
-    /// Gives memory that the calling thread has freed back to the system; called after each change of what runs.
-    pub purge: fn(),
+    /// Called on each thread, in its runtime, when it starts.
+    pub started: fn(),
     /// Context stores, the one for unnamed use first; empty: one in memory.
     pub context: Vec<ContextStore>,
     /// The process that runs nodes of npm packages; `None`: there is none.
@@ -125,7 +125,7 @@ impl Default for Settings {
             mqtt_reconnect: Duration::from_secs(5),
             jsonp: false,
             hide_env: HiddenVariables::default(),
-            purge: || {},
+            started: || {},
             context: Vec::new(),
             node_host: None,
         }

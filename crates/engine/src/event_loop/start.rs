@@ -38,6 +38,7 @@ impl Start {
             contexts,
             metrics,
         } = self;
+        (settings.started)();
         let (node_events, events) = mpsc::unbounded_channel();
         let (closed, closings) = mpsc::unbounded_channel();
         let channels = (node_events, Arc::clone(&metrics));
