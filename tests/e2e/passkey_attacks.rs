@@ -79,6 +79,31 @@ async fn an_answer_is_replayed() {
 }
 
 #[tokio::test]
+async fn a_registration_is_replayed_when_its_passkey_was_removed() {
+    let gateway = Gateway::with(LINES);
+    let session = gateway.sign_in("admin").await;
+    let path = "/gateway/passkeys";
+    let begun = begin(&gateway, "/gateway/passkeys/options", &session).await;
+    let mut phone = Authenticator::new();
+    let body = json!({ "name": "A phone", "credential": phone.create(&begun) });
+    let send = || {
+        let request = finish(&gateway, path, &begun, &body);
+        request.token(&session).send()
+    };
+    let made = send().await;
+    assert_eq!(made.status, 201, "{}", made.text());
+    assert_eq!(step_up(&gateway, &session, &phone).await.status, 204);
+    let one = format!("{path}/{}", made.json()["id"].as_str().unwrap());
+    let removed = gateway.request("DELETE", &one).token(&session).send().await;
+    assert_eq!(removed.status, 204, "{}", removed.text());
+    let refused = send().await;
+    assert_eq!(
+        (refused.status, refused.code()),
+        (400, "invalid_passkey".into())
+    );
+}
+
+#[tokio::test]
 async fn the_challenge_of_another_browser_is_answered() {
     let gateway = Gateway::with(LINES);
     let phone = registered(&gateway, "admin").await;

@@ -216,19 +216,15 @@ impl Auth {
             None => Purpose::SignIn,
         };
         let from = (answer.cookie.as_str(), session.as_str());
-        let challenge = match self.0.challenges.take(from, (purpose, &answer.site), now) {
+        let challenge = match self.0.challenges.open(from, (purpose, &answer.site), now) {
             Ok(challenge) => challenge,
             Err(error) => return Ok(Err(error)),
         };
         let counter = match answer.check(row, &challenge, caller) {
             Ok(counter) => counter,
-            Err(error) => {
-                self.0.challenges.release(&challenge);
-                return Ok(Err(error));
-            }
+            Err(error) => return Ok(Err(error)),
         };
-        let once = (challenge.ends(), now);
-        if !self.0.store.use_once(challenge.key(), once).await? {
+        if !self.use_challenge(&challenge, now).await? {
             return Ok(Err(PasskeyError::Challenge));
         }
         let used = self.0.store.use_passkey(row.id.clone(), counter, now);
@@ -242,6 +238,12 @@ impl Auth {
              (`flowgate passkey revoke`) unless you know why"
         );
         Ok(Err(PasskeyError::Counter))
+    }
+
+    /// Uses a challenge up whose answer is right; false: it was before, here or at another gateway of the store.
+    async fn use_challenge(&self, challenge: &Challenge, now: u64) -> Result<bool, store::Error> {
+        let once = (challenge.ends(), now);
+        self.0.store.use_once(challenge.key(), once).await
     }
 }
 

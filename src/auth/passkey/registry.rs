@@ -108,10 +108,12 @@ impl Auth {
         }
         let from = (cookie, session_id(session));
         let from = (from.0, from.1.as_str());
-        let challenges = &self.0.challenges;
-        let challenge = challenges.take(from, (Purpose::Registration, site), now)?;
-        let checked = check(&made, &challenge);
-        let (counter, handle) = checked.inspect_err(|_| challenges.release(&challenge))?;
+        let purpose = (Purpose::Registration, site);
+        let challenge = self.0.challenges.open(from, purpose, now)?;
+        let (counter, handle) = check(&made, &challenge)?;
+        if !self.use_challenge(&challenge, now).await? {
+            return Err(PasskeyError::Challenge.into());
+        }
         let row = PasskeyRow {
             id: made.raw_id.0,
             user: caller.user.to_string(),
