@@ -1,11 +1,15 @@
 // Lets a program that counts what it runs (see make) serve, deploy and run flows, each for a while.
+//
+//   node train.mjs FLOWGATE [STARTED]     STARTED: a command that is run with the number of each process that serves
 
+import { execSync } from 'node:child_process';
 import { pause } from '../../tests/load/parts.mjs';
 import { LOADS, send } from '../bench/loads.mjs';
 import * as peers from '../bench/peers.mjs';
 import * as runtimes from '../bench/runtimes.mjs';
 
-const program = process.argv[2];
+const [program, command] = process.argv.slice(2);
+const started = (pid) => command && execSync(`${command} ${pid}`);
 const SECONDS = 4;
 const NODES = 2_000;
 
@@ -29,10 +33,12 @@ function common() {
 }
 
 const proxy = await peers.flowgate(program, await peers.serveUpstream());
+started(proxy.pid);
 for (const load of LOADS) console.error(load.what, await send(load, proxy.base, proxy.token, SECONDS, peers.directory));
 await proxy.end();
 
 const runtime = await runtimes.flowgate(program);
+started(runtime.pid());
 for (let round = 0; round < 6; round++) {
     await runtimes.deploy(runtime, [...runtimes.flows(NODES, `round ${round}`), ...common()], round % 2 ? 'nodes' : 'full');
     await pause(300);

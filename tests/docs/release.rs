@@ -102,19 +102,25 @@ fn there_is_a_profile_for_the_compiler_that_cargo_toml_names() {
         .lines()
         .find_map(|line| line.strip_prefix("rust-version = \""))
         .and_then(|rest| rest.strip_suffix('"'));
-    let profile = profile(&format!("{}.0", version.unwrap()));
+    let release = format!("{}.0", version.unwrap());
+    let profile = profile(&release);
     let text = fs::read(&profile).unwrap();
     // The first bytes of an indexed profile (LLVM, InstrProfData.inc).
     assert!(text.starts_with(b"\xfflprofi\x81"), "{profile:?}");
+    let order = fs::read_to_string(order(&release, "x86_64-unknown-linux-gnu")).unwrap();
+    // Of the gateway, and of the libraries in C.
+    for name in ["flowgate", "mi_free", "sqlite3_step"] {
+        assert!(order.lines().any(|line| line.contains(name)), "{name}");
+    }
 }
 
-/// The version of the compiler.
-fn release() -> String {
+/// What the compiler says of itself: `release`, `host`.
+fn compiler(what: &str) -> String {
     let printed = run(Command::new("rustc").arg("-vV"));
-    let release = printed
+    let said = printed
         .lines()
-        .find_map(|line| line.strip_prefix("release: "));
-    release.unwrap().to_owned()
+        .find_map(|line| line.strip_prefix(what)?.strip_prefix(": "));
+    said.unwrap().to_owned()
 }
 
 fn profile(release: &str) -> PathBuf {
@@ -122,9 +128,12 @@ fn profile(release: &str) -> PathBuf {
     own.join(format!("deploy/profile/rustc-{release}.profdata"))
 }
 
-/// The whole comparison of two builds is deploy/reproduce, which takes too long here.
-#[test]
-fn a_build_for_packages_replaces_the_paths_of_its_machine() {
+fn order(release: &str, host: &str) -> PathBuf {
+    profile(release).with_file_name(format!("rustc-{release}-{host}.order"))
+}
+
+/// What deploy/dist would have Cargo do: flags of rustc, of C and of C++, arguments, the time.
+fn dist(arguments: &[&str]) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let stub = directory.path().join("cargo");
     let text = "#!/bin/sh\nprintf '%s\\n' \"$CARGO_ENCODED_RUSTFLAGS\" \"$CFLAGS\" \"$CXXFLAGS\" \"$*\" \"$SOURCE_DATE_EPOCH\"\n";
@@ -134,18 +143,24 @@ fn a_build_for_packages_replaces_the_paths_of_its_machine() {
     let path = format!("{}:{path}", directory.path().display());
     let mut script = Command::new("deploy/dist");
     let script = script
+        .args(arguments)
         .env("PATH", path)
         .env_remove("CARGO_TARGET_DIR")
         .env("CFLAGS", "-g")
         .env_remove("SOURCE_DATE_EPOCH");
-    let printed = run(script);
-    let lines: Vec<&str> = printed.lines().collect();
+    run(script).lines().map(str::to_owned).collect()
+}
+
+/// The whole comparison of two builds is deploy/reproduce, which takes too long here.
+#[test]
+fn a_build_for_packages_replaces_the_paths_of_its_machine() {
+    let lines = dist(&[]);
     let own = repository().canonicalize().unwrap();
     let own = format!("{}=/flowgate", own.display());
     let rust: Vec<&str> = lines[0].split('\u{1f}').collect();
     assert!(rust.contains(&format!("--remap-path-prefix={own}").as_str()));
     // A profile of another compiler has other names in it, and says nothing of this one's code.
-    let profile = profile(&release());
+    let profile = profile(&compiler("release"));
     assert_eq!(
         rust.contains(&format!("-Cprofile-use={}", profile.display()).as_str()),
         profile.exists(),
@@ -161,4 +176,22 @@ fn a_build_for_packages_replaces_the_paths_of_its_machine() {
     assert!(lines[1].ends_with(" -g"), "{}", lines[1]);
     assert_eq!(lines[3], "build --profile dist --locked --bin flowgate");
     assert!(lines[4].parse::<u64>().is_ok(), "{}", lines[4]);
+}
+
+/// What links another target may not know the option.
+#[test]
+fn a_build_for_this_machine_puts_the_functions_that_run_together() {
+    let (release, host) = (compiler("release"), compiler("host"));
+    let order = order(&release, &host);
+    let flag = format!("-Clink-arg=-Wl,--symbol-ordering-file={}", order.display());
+    let sysroot = run(Command::new("rustc").args(["--print", "sysroot"]));
+    let linker = format!(
+        "{}/lib/rustlib/{host}/bin/gcc-ld/ld.lld",
+        sysroot.trim_end()
+    );
+    let known = order.exists() && fs::exists(linker).unwrap();
+    assert_eq!(dist(&[])[0].contains(&flag), known);
+    let target = "x86_64-unknown-linux-musl";
+    assert!(!dist(&["--target", target])[0].contains("symbol-ordering"));
+    assert!(!dist(&[&format!("--target={target}")])[0].contains("symbol-ordering"));
 }
