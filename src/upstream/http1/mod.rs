@@ -8,6 +8,7 @@ mod chunked;
 mod content;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzzing;
+mod read_buffer;
 mod request_writer;
 mod response_head;
 mod upgraded;
@@ -25,6 +26,7 @@ use response_head::HeadReader;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -257,11 +259,15 @@ impl Connection {
         self.is_ended() && self.received.is_empty() && self.keeps_alive && self.writer.is_sent()
     }
 
-    /// Gives back the memory of a large response before the connection is kept.
+    /// Gives back the memory of a response before the connection is kept.
     pub(super) fn shrink(&mut self) {
-        if self.room > LEAST_READ {
-            self.room = LEAST_READ;
-            self.received = BytesMut::new();
+        self.room = LEAST_READ;
+        self.give_buffer_back();
+    }
+
+    fn give_buffer_back(&mut self) {
+        if self.received.is_empty() {
+            read_buffer::put(mem::take(&mut self.received));
         }
     }
 
@@ -279,6 +285,9 @@ impl Connection {
 
     /// Reads what there is; 0: the upstream has closed the connection.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, Error>> {
+        if self.received.capacity() == 0 {
+            self.received = read_buffer::take();
+        }
         let free = self.received.capacity() - self.received.len();
         if free < self.room / 2 {
             self.received.reserve(self.room);
@@ -289,7 +298,11 @@ impl Connection {
         }
         let free = self.received.capacity() - self.received.len();
         let read = pin!(self.stream.read_buf(&mut self.received)).poll(cx);
-        let count = ready!(read).map_err(Error::Closed)?;
+        let Poll::Ready(read) = read else {
+            self.give_buffer_back();
+            return Poll::Pending;
+        };
+        let count = read.map_err(Error::Closed)?;
         if count == free {
             self.room = (2 * self.room).min(MOST_READ);
         }
