@@ -13,9 +13,11 @@ pub(super) fn take() -> BytesMut {
     SPARE.take().unwrap_or_default()
 }
 
-/// Gives an empty buffer back, for the next one who takes.
+/// Gives an empty buffer back, for the next one who takes. One that was read full has no room left, and is dropped.
 pub(super) fn put(buffer: BytesMut) {
-    SPARE.set(Some(buffer));
+    if buffer.capacity() > 0 {
+        SPARE.set(Some(buffer));
+    }
 }
 
 #[cfg(test)]
