@@ -132,8 +132,8 @@ fn order(release: &str, host: &str) -> PathBuf {
     profile(release).with_file_name(format!("rustc-{release}-{host}.order"))
 }
 
-/// What deploy/dist would have Cargo do: flags of rustc, of C and of C++, arguments, the time.
-fn dist(arguments: &[&str]) -> Vec<String> {
+/// What deploy/dist would have Cargo do, for a target that the environment names or the machine's own: flags of rustc, of C and of C++, arguments, the time.
+fn dist(arguments: &[&str], target: &str) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let stub = directory.path().join("cargo");
     let text = "#!/bin/sh\nprintf '%s\\n' \"$CARGO_ENCODED_RUSTFLAGS\" \"$CFLAGS\" \"$CXXFLAGS\" \"$*\" \"$SOURCE_DATE_EPOCH\"\n";
@@ -144,6 +144,7 @@ fn dist(arguments: &[&str]) -> Vec<String> {
     let mut script = Command::new("deploy/dist");
     let script = script
         .args(arguments)
+        .env("CARGO_BUILD_TARGET", target)
         .env("PATH", path)
         .env_remove("CARGO_TARGET_DIR")
         .env("CFLAGS", "-g")
@@ -154,7 +155,7 @@ fn dist(arguments: &[&str]) -> Vec<String> {
 /// The whole comparison of two builds is deploy/reproduce, which takes too long here.
 #[test]
 fn a_build_for_packages_replaces_the_paths_of_its_machine() {
-    let lines = dist(&[]);
+    let lines = dist(&[], "");
     let own = repository().canonicalize().unwrap();
     let own = format!("{}=/flowgate", own.display());
     let rust: Vec<&str> = lines[0].split('\u{1f}').collect();
@@ -190,8 +191,13 @@ fn a_build_for_this_machine_puts_the_functions_that_run_together() {
         sysroot.trim_end()
     );
     let known = order.exists() && fs::exists(linker).unwrap();
-    assert_eq!(dist(&[])[0].contains(&flag), known);
-    let target = "x86_64-unknown-linux-musl";
-    assert!(!dist(&["--target", target])[0].contains("symbol-ordering"));
-    assert!(!dist(&[&format!("--target={target}")])[0].contains("symbol-ordering"));
+    for own in [&[][..], &["--target-dir", "elsewhere"]] {
+        assert_eq!(dist(own, "")[0].contains(&flag), known, "{own:?}");
+    }
+    let musl = "x86_64-unknown-linux-musl";
+    let joined = format!("--target={musl}");
+    for (arguments, target) in [(&["--target", musl][..], ""), (&[&joined], ""), (&[], musl)] {
+        let flags = &dist(arguments, target)[0];
+        assert!(!flags.contains("symbol-ordering"), "{arguments:?}");
+    }
 }
