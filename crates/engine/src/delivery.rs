@@ -2,6 +2,7 @@
 
 use crate::http::Exchange;
 use crate::instance::TimerId;
+use crate::script::ScriptMessage;
 use crate::ws_endpoints;
 use value::Message;
 
@@ -22,6 +23,8 @@ pub(crate) enum Wake {
 /// An entry of the engine's queue, for one node.
 pub(crate) enum Item {
     Message(Message),
+    /// A message of a function for a function. A node that is none by now gets it as any other message.
+    Script(Box<ScriptMessage>),
     /// A message with which the node is called directly, as Node-RED does with catch, status, complete and link in
     /// nodes: the messages that the node sends take its place in the queue.
     Call(Message),
@@ -44,6 +47,7 @@ impl Delivery {
     pub(crate) fn new(slot: u32, item: Item) -> Self {
         let parts = match &item {
             Item::Message(message) | Item::Call(message) => message.properties().extent().parts(),
+            Item::Script(message) => message.rest().properties().extent().parts(),
             Item::Wake(wake) => match wake.as_ref() {
                 Wake::Return(message) => message.properties().extent().parts(),
                 _ => 1,

@@ -4,7 +4,7 @@ use super::Shared;
 use super::context::Contexts;
 use super::http::{Endpoints, Rank};
 use super::listeners::Listeners;
-use super::script::Scripts;
+use super::script::{ScriptMessage, Scripts};
 use crate::delivery::{Delivery, Item, Wake};
 use crate::directory::Directory;
 use crate::fair_queue::FairQueue;
@@ -64,6 +64,9 @@ pub(super) struct EngineState {
     /// `None`: none is configured, or it was not made yet.
     pub(super) node_host: Option<Rc<NodeHost>>,
     pub(super) hosted_functions: HostedFunctions,
+    /// The slots of function nodes, which take messages of other functions as JavaScript objects, and the paths of their
+    /// flows.
+    pub(super) functions: FxHashMap<u32, SmolStr>,
     /// By slot.
     tasks: FxHashMap<u32, JoinSet<()>>,
     node_events: mpsc::UnboundedSender<NodeEvent>,
@@ -105,6 +108,7 @@ impl EngineState {
             profiler: Profiler::default(),
             node_host: None,
             hosted_functions: HostedFunctions::default(),
+            functions: FxHashMap::default(),
             tasks: FxHashMap::default(),
             node_events,
             scripts: None,
@@ -131,6 +135,12 @@ impl EngineState {
     /// Queues a message for a slot.
     pub(super) fn push(&mut self, slot: u32, message: Message) {
         self.queue.push(Delivery::new(slot, Item::Message(message)));
+    }
+
+    /// Queues a message for the function in a slot.
+    pub(super) fn push_script(&mut self, slot: u32, message: ScriptMessage) {
+        let item = Item::Script(Box::new(message));
+        self.queue.push(Delivery::new(slot, item));
     }
 
     /// Calls the node in a slot with a message.

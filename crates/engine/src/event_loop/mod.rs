@@ -366,11 +366,12 @@ impl Thread {
                 return;
             };
             match item {
-                Item::Message(message) => self.receive(slot, message),
+                Item::Message(message) => self.receive(slot, |n, h| n.receive(message, h)),
+                Item::Script(message) => self.receive(slot, |n, h| n.receive_script(*message, h)),
                 Item::Call(message) => {
                     let group = self.state.queue.group(slot);
                     let waiting = self.state.queue.len(group);
-                    self.receive(slot, message);
+                    self.receive(slot, |node, host| node.receive(message, host));
                     let made = self.state.queue.len(group) - waiting;
                     self.state.queue.bring_forward(group, made);
                 }
@@ -380,15 +381,14 @@ impl Thread {
         self.state.queue.end_slice();
     }
 
-    fn receive(&mut self, slot: u32, message: Message) {
+    /// Calls the node in a slot with a message.
+    fn receive(&mut self, slot: u32, act: impl FnOnce(&mut dyn DynNode, &mut Host<'_>)) {
         let Some(Some(taken)) = self.slots.get_mut(slot as usize) else {
             return;
         };
         self.load.enter(self.state.queue.group(slot));
         self.kinds[taken.kind].1 += 1;
-        taken.call(slot, 1, &mut self.state, |node, host| {
-            node.receive(message, host);
-        });
+        taken.call(slot, 1, &mut self.state, act);
     }
 
     /// Wakes a node unless another one has its slot by now.

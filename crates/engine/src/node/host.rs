@@ -8,7 +8,7 @@ use crate::node_context::NodeContext;
 use crate::node_host::NodeHost;
 use crate::node_info::NodeInfo;
 use crate::pressure::{Pressure, Source};
-use crate::script::Scripts;
+use crate::script::{ScriptMessage, Scripts};
 use crate::settings::Settings;
 use crate::state::EngineState;
 use crate::targets::Targets;
@@ -91,6 +91,34 @@ impl<E> Host<'_, E> {
             self.state.push(*slot, message.clone());
         }
         self.state.push(*last, message);
+    }
+
+    /// Whether all that is wired to the first output is one function of the same flow or instance of a subflow.
+    pub(crate) fn feeds_function(&self) -> bool {
+        let [slot] = self.wires.of(0) else {
+            return false;
+        };
+        let there = self.state.functions.get(slot);
+        there.is_some_and(|path| *path == self.info.container.path)
+    }
+
+    /// This function takes messages of functions of its flow as they are.
+    pub(crate) fn take_script_messages(&mut self) {
+        let path = self.info.container.path.clone();
+        self.state.functions.insert(self.instance.slot, path);
+    }
+
+    /// It takes none any more.
+    pub(crate) fn refuse_script_messages(&mut self) {
+        self.state.functions.remove(&self.instance.slot);
+    }
+
+    /// Sends a message of this function to the function that is wired to the first output.
+    pub(crate) fn feed(&mut self, message: ScriptMessage) {
+        if let Some(slot) = self.wires.of(0).last() {
+            self.state.profiler.sent(self.instance, self.info, 0);
+            self.state.push_script(*slot, message);
+        }
     }
 
     /// Sends several messages in one go, as a function node's return value does: `(output, message)`.

@@ -13,6 +13,7 @@ pub(crate) use crate::task::{Closing, Task};
 pub(crate) use host::Host;
 
 use crate::properties;
+use crate::script::ScriptMessage;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 use std::any::Any;
@@ -30,6 +31,14 @@ pub(crate) trait Node<E: 'static = Infallible> {
     /// Handles a message. The node sends its results, and calls [`Host::done`] or [`Host::error`] when it has finished
     /// with the message, now or later.
     fn receive(&mut self, message: Message, host: &mut Host<'_, E>);
+
+    /// Handles a message of a function. Only function nodes take it as it is.
+    fn receive_script(&mut self, message: ScriptMessage, host: &mut Host<'_, E>) {
+        match message.into_message() {
+            Ok(message) => self.receive(message, host),
+            Err((failure, rest)) => host.error(failure, Some(rest)),
+        }
+    }
 
     /// A timer is due, or another part of the engine calls the node.
     fn wake(&mut self, _wake: Wake, _host: &mut Host<'_, E>) {}
@@ -61,6 +70,8 @@ pub(crate) trait DynNode {
     fn start(&mut self, host: &mut Host<'_>);
     /// [`Node::receive`].
     fn receive(&mut self, message: Message, host: &mut Host<'_>);
+    /// [`Node::receive_script`].
+    fn receive_script(&mut self, message: ScriptMessage, host: &mut Host<'_>);
     /// [`Node::wake`].
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>);
     /// [`Node::event`].
@@ -82,6 +93,10 @@ impl<E: 'static, N: Node<E>> DynNode for Erased<N, E> {
 
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
         self.node.receive(message, &mut host.with_events());
+    }
+
+    fn receive_script(&mut self, message: ScriptMessage, host: &mut Host<'_>) {
+        self.node.receive_script(message, &mut host.with_events());
     }
 
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {

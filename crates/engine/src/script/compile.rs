@@ -66,12 +66,15 @@ fn without_text<'js>(ctx: &Ctx<'js>, source: &str, file: &str) -> Result<Value<'
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::without_text;
+    use crate::script::script_memory::ScriptMemory;
     use rquickjs::{Context, Function, Runtime};
 
     /// `tests/instructions` runs it under memcheck.
     #[test]
     fn all_memory_of_code_without_text_is_freed_whether_it_runs_or_fails() {
-        let runtime = Runtime::new().unwrap();
+        let memory = ScriptMemory::default();
+        let bytes = memory.bytes();
+        let runtime = Runtime::new_with_alloc(memory).unwrap();
         let context = Context::full(&runtime).unwrap();
         context.with(|ctx| {
             for n in 0..10 {
@@ -86,7 +89,9 @@ mod tests {
                 ctx.catch();
             }
         });
+        assert!(bytes.get() > 0);
         drop(context);
-        runtime.run_gc();
+        drop(runtime);
+        assert_eq!(bytes.get(), 0);
     }
 }

@@ -1,5 +1,6 @@
 //! The effects that the code of a function node requests.
 
+use super::script_message::ScriptMessage;
 use crate::log_level::Level;
 use std::time::Duration;
 use value::{Failure, Message, Value};
@@ -9,6 +10,8 @@ use value::{Failure, Message, Value};
 pub enum Effect {
     /// Send a message to the first output; the code has finished with it.
     Pass(Message),
+    /// Send a message to the function at the first output; the code has finished with it.
+    Feed(ScriptMessage),
     /// Send a message to the first output.
     SendFirst(Message),
     /// Send messages to outputs, in one go.

@@ -11,6 +11,7 @@
 //!
 //! The way of a message: `to_js` → the function → `from_js` → `outputs` → effects.
 
+mod arrival;
 mod atoms;
 mod bindings;
 mod compile;
@@ -19,6 +20,7 @@ mod effect;
 mod encodings;
 mod failure;
 mod from_js;
+mod given;
 mod jsonata;
 mod kept_text;
 mod locales;
@@ -33,6 +35,8 @@ pub mod regexp;
 mod rejections;
 mod sandbox;
 mod scopes;
+mod script_memory;
+mod script_message;
 mod sharing;
 mod source;
 mod stored_object;
@@ -50,6 +54,7 @@ pub use effect::Effect;
 pub use modules::Import;
 pub(crate) use modules::is_builtin_of_node;
 pub use sandbox::{Code, Sandbox};
+pub use script_message::ScriptMessage;
 
 use crate::settings::Settings;
 use atoms::Names;
@@ -61,6 +66,7 @@ use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::function::This;
 use rquickjs::{CatchResultExt, Context, Ctx, Function, Object, Persistent, Runtime};
 use rustc_hash::FxHashSet;
+use script_memory::ScriptMemory;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -128,6 +134,14 @@ pub struct Scripts {
     clock: Rc<Clock>,
     default_limit: Duration,
     memory_limit: usize,
+    /// The bytes that all JavaScript of this thread takes now.
+    bytes: Rc<Cell<usize>>,
+    /// The bytes that messages may take that wait as JavaScript objects.
+    room: usize,
+    /// Each of those messages has a clone.
+    waits: Rc<()>,
+    /// The bytes of JavaScript when the first of them began to wait.
+    bytes_before: Cell<usize>,
     /// The directory below which modules of npm are.
     modules: PathBuf,
     programs: Programs,
@@ -191,7 +205,9 @@ impl Clock {
 impl Scripts {
     /// The JavaScript of an engine thread, with the operator's limits. Nothing is evaluated yet.
     pub fn new(config: &Settings) -> Result<Rc<Self>, Failure> {
-        let runtime = Runtime::new().map_err(|e| Failure::error(e.to_string()))?;
+        let memory = ScriptMemory::default();
+        let bytes = memory.bytes();
+        let runtime = Runtime::new_with_alloc(memory).map_err(|e| Failure::error(e.to_string()))?;
         runtime.set_memory_limit(config.script_memory);
         runtime.set_max_stack_size(STACK);
         let clock = Rc::new(Clock::default());
@@ -207,6 +223,10 @@ impl Scripts {
             clock,
             default_limit: config.script_timeout,
             memory_limit: config.script_memory,
+            bytes,
+            room: config.queue_bytes,
+            waits: Rc::default(),
+            bytes_before: Cell::default(),
             modules: config.modules.clone(),
             programs: Programs::default(),
             checked: RefCell::default(),
@@ -233,7 +253,17 @@ impl Scripts {
 
     /// Bytes that all JavaScript of this thread takes now.
     pub fn memory(&self) -> usize {
-        usize::try_from(self.runtime.memory_usage().malloc_size).unwrap_or(0)
+        self.bytes.get()
+    }
+
+    /// Whether one more message may wait as a JavaScript object. Nothing counts them one by one: together they take no
+    /// more than the queue of a flow may, and leave half of the memory to the code that runs.
+    fn has_room(&self) -> bool {
+        let bytes = self.bytes.get();
+        if Rc::strong_count(&self.waits) == 1 {
+            self.bytes_before.set(bytes);
+        }
+        bytes <= self.bytes_before.get() + self.room && bytes <= self.memory_limit / 2
     }
 
     /// Parses by making the function in an empty realm: text that ends the function early runs there, with nothing

@@ -1,6 +1,7 @@
 //! The state of one function node while its code runs, and how natives of the library reach it.
 
 use super::effect::Effect;
+use super::given::Given;
 use super::program::Program;
 use super::{Scripts, from_js};
 use crate::node_context::NodeContext;
@@ -31,6 +32,10 @@ pub(super) struct State {
     pub(super) shows_status: Cell<bool>,
     /// Whether a complete node receives the messages with which this one is done.
     pub(super) watched: Cell<bool>,
+    /// Whether what the code returns goes to one function and to no other node.
+    pub(super) feeds_function: Cell<bool>,
+    /// Whether the code runs in the realm that nodes share.
+    pub(super) shares_realm: Cell<bool>,
     pub(super) given: RefCell<Option<Given>>,
     late: RefCell<Vec<Late>>,
     /// The prototype of plain objects in the node's realm; it also leads to that realm.
@@ -47,6 +52,8 @@ impl State {
             closing: Cell::new(false),
             shows_status: Cell::new(false),
             watched: Cell::new(true),
+            feeds_function: Cell::new(false),
+            shares_realm: Cell::new(false),
             given: RefCell::default(),
             late: RefCell::default(),
             plain: RefCell::new(None),
@@ -60,8 +67,8 @@ impl State {
     }
 
     /// The properties of its message that the code can see; `None`: all.
-    pub(super) fn visible(&self) -> Option<&[SmolStr]> {
-        self.program.uses.visible.as_deref()
+    pub(super) fn visible(&self) -> Option<&Rc<[SmolStr]>> {
+        self.program.uses.visible.as_ref()
     }
 
     pub(super) fn push(&self, effect: Effect) {
@@ -75,9 +82,7 @@ impl State {
     /// The id of the given message.
     pub(super) fn given_id(&self) -> Value {
         let given = self.given.borrow();
-        given.as_ref().map_or(Value::Undefined, |given| {
-            given.message.get("_msgid").clone()
-        })
+        (given.as_ref()).map_or(Value::Undefined, |given| given.id.clone())
     }
 
     /// The first message of the effect that comes next is this object as it is when the code's run ends.
@@ -101,13 +106,6 @@ impl State {
             change(message);
         }
     }
-}
-
-/// The message that the running code was given.
-#[derive(Clone)]
-pub(super) struct Given {
-    pub(super) object: Persistent<JsValue<'static>>,
-    pub(super) message: Message,
 }
 
 /// A message that was sent without a copy.

@@ -2,15 +2,18 @@
 //! §3.1).
 
 use super::effect::Effect;
-use super::node_state::{Given, Invocation, Late, State};
-use super::{Scripts, from_js};
-use rquickjs::{Ctx, Persistent, Result, Value as JsValue};
+use super::given::Given;
+use super::node_state::{Invocation, Late, State};
+use super::script_message::ScriptMessage;
+use super::{Scripts, from_js, to_js};
+use rquickjs::{Ctx, Object as JsObject, Persistent, Result, Value as JsValue};
 use smol_str::SmolStr;
+use std::rc::Rc;
 use value::{Failure, Message, Value};
 
 /// Converts the values of one node's code.
 pub(super) struct Outputs<'a, 'js> {
-    pub scripts: &'a Scripts,
+    pub scripts: &'a Rc<Scripts>,
     pub state: &'a State,
     pub ctx: &'a Ctx<'js>,
 }
@@ -46,6 +49,9 @@ impl<'a, 'js> Outputs<'a, 'js> {
     ) -> Result<()> {
         let state = self.state;
         if result == given {
+            if self.feed(result, None)? {
+                return Ok(());
+            }
             let message = self.message(result)?;
             state.push(if state.auto_done() {
                 Effect::Pass(message)
@@ -63,12 +69,46 @@ impl<'a, 'js> Outputs<'a, 'js> {
                 Some(Ok(Some(text))) => &Value::from(text),
                 _ => id,
             };
-            self.send(result, now, false)?;
+            if !self.feed(result, Some(now))? {
+                self.send(result, now, false)?;
+            }
         }
         if state.auto_done() {
             self.done(given)?;
         }
         Ok(())
+    }
+
+    /// Hands the object that the code returns to the next function as it is, with this id or its own, if nothing else
+    /// gets it; returns whether it did.
+    fn feed(&self, result: &JsValue<'js>, id: Option<&Value>) -> Result<bool> {
+        let (scripts, state) = (self.scripts, self.state);
+        if !state.feeds_function.get() || !state.shares_realm.get() || !scripts.has_room() {
+            return Ok(false);
+        }
+        let Some(object) = result.as_object().filter(|object| self.is_plain(object)) else {
+            return Ok(false);
+        };
+        let given = given(state, result).unwrap_or_else(|| Given::of(object));
+        if let Some(id) = id.filter(|id| id.as_str().is_some()) {
+            let id = to_js::value(scripts, self.ctx, id)?;
+            if object.set("_msgid", id).is_err() {
+                drop(self.ctx.catch());
+                return Ok(false);
+            }
+        } else if given.has("_msgid") && !object.get::<_, JsValue<'js>>("_msgid")?.is_string() {
+            return Ok(false);
+        }
+        state.push(Effect::Feed(ScriptMessage::new(scripts, given)));
+        Ok(true)
+    }
+
+    /// Whether the object is as if written `{…}`.
+    fn is_plain(&self, object: &JsObject<'js>) -> bool {
+        let plain = self.state.plain.borrow();
+        let prototype = object.get_prototype();
+        let is_same = |prototype| Some(Persistent::save(self.ctx, prototype)) == *plain;
+        !object.is_proxy() && prototype.is_some_and(is_same)
     }
 
     /// The node has finished with a message.
@@ -96,8 +136,8 @@ impl<'a, 'js> Outputs<'a, 'js> {
 
     /// An object as a message.
     pub(super) fn message(&self, object: &JsValue<'js>) -> Result<Message> {
-        if let Some(message) = given(self.scripts, self.state, object)? {
-            return Ok(message);
+        if let Some(given) = given(self.state, object) {
+            return given.message(self.scripts, self.ctx);
         }
         let value = from_js::value(self.scripts, self.ctx, object)?;
         Ok(Message::from_value(value).unwrap_or_default())
@@ -105,8 +145,8 @@ impl<'a, 'js> Outputs<'a, 'js> {
 
     /// Any value. Of the given message, what the code cannot see is as it was.
     pub(super) fn convert(&self, value: &JsValue<'js>) -> Result<Value> {
-        if let Some(message) = given(self.scripts, self.state, value)? {
-            return Ok(message.to_value());
+        if let Some(given) = given(self.state, value) {
+            return Ok(given.message(self.scripts, self.ctx)?.to_value());
         }
         from_js::value(self.scripts, self.ctx, value)
     }
@@ -192,35 +232,23 @@ impl<'a, 'js> Outputs<'a, 'js> {
     }
 }
 
-/// The given message as the code has changed it, if the value is that one and the code does not see all of it: what it
-/// cannot see is as it was.
-fn given(scripts: &Scripts, state: &State, value: &JsValue<'_>) -> Result<Option<Message>> {
-    let (Some(visible), Some(object)) = (state.visible(), value.as_object()) else {
-        return Ok(None);
-    };
-    let before = {
-        let given = state.given.borrow();
-        let is_it = |given: &&Given| given.object == Persistent::save(value.ctx(), value.clone());
-        given
-            .as_ref()
-            .filter(is_it)
-            .map(|given| given.message.clone())
-    };
-    before
-        .map(|before| from_js::merged(scripts, object, before, visible))
-        .transpose()
+/// The given message, if the value is that one.
+fn given(state: &State, value: &JsValue<'_>) -> Option<Given> {
+    if !value.is_object() {
+        return None;
+    }
+    let is_it = |given: &&Given| given.object == Persistent::save(value.ctx(), value.clone());
+    state.given.borrow().as_ref().filter(is_it).cloned()
 }
 
-/// Sends the given message with its own id, if the value is that one and the code cannot see the id; returns whether it is.
+/// Sends the given message with its own id, if the value is that one and the object has no id; returns whether it is.
 pub(super) fn send_given(scripts: &Scripts, state: &State, value: &JsValue<'_>) -> Result<bool> {
-    let sees_id = |visible: &[SmolStr]| visible.iter().any(|name| name == "_msgid");
-    if state.visible().is_none_or(sees_id) {
+    let Some(given) = given(state, value).filter(|given| !given.has("_msgid")) else {
         return Ok(false);
-    }
-    let message = given(scripts, state, value)?;
-    Ok(message
-        .map(|message| state.push(Effect::SendFirst(message)))
-        .is_some())
+    };
+    let message = given.message(scripts, value.ctx())?;
+    state.push(Effect::SendFirst(message));
+    Ok(true)
 }
 
 /// The message with this id; without one if it is `undefined`.

@@ -22,7 +22,7 @@ pub(super) struct Realm {
     bindings: Persistent<JsObject<'static>>,
     /// The prototype of plain objects; it also leads to the realm.
     plain: Persistent<JsObject<'static>>,
-    is_shared: bool,
+    pub(super) is_shared: bool,
     /// Whether the code may name what the node has for itself.
     pub(super) names_own: bool,
     pub(super) context: Context,

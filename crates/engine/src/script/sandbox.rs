@@ -2,11 +2,13 @@
 //!
 //! The realm is chosen, and the code compiled, with the first message, or at start if there is setup code.
 
+use super::arrival::Arrival;
 use super::effect::Effect;
 use super::modules::Import;
-use super::node_state::{Given, Phase, State};
+use super::node_state::{Phase, State};
 use super::outputs::Outputs;
 use super::realm::Realm;
+use super::script_message::ScriptMessage;
 use super::sharing::Sharing;
 use super::source::NodeUse;
 use super::{Body, Scripts, failure, modules, source, syntax, to_js};
@@ -135,14 +137,30 @@ impl Sandbox {
         match self.state.phase.get() {
             Phase::Starting => self.waiting.push_back(message),
             Phase::Broken => {}
-            Phase::Ready => return self.run(&message),
+            Phase::Ready => return self.run(&Arrival::Message(message)),
         }
         Vec::new()
     }
 
+    /// Runs the function on a message of another function: on the object itself, if both run in the realm that nodes share.
+    pub(crate) fn call_script(&mut self, message: ScriptMessage) -> Vec<Effect> {
+        if self.state.phase.get() == Phase::Ready
+            && self.open().is_ok()
+            && self.state.shares_realm.get()
+        {
+            return self.run(&Arrival::Script(message));
+        }
+        match message.into_message() {
+            Ok(message) => self.call(message),
+            Err((failure, rest)) => vec![Effect::Error(failure, Some(rest))],
+        }
+    }
+
     /// Whether a complete node receives [`Effect::Done`]; without one the code's messages need not be converted for it.
-    pub fn watch(&mut self, watched: bool) {
+    /// `feeds_function`: whether what the code returns goes to one function and to no other node.
+    pub(crate) fn wire(&mut self, watched: bool, feeds_function: bool) {
         self.state.watched.set(watched);
+        self.state.feeds_function.set(feeds_function && !watched);
     }
 
     /// A timer set with [`Effect::SetTimer`] is due.
@@ -175,14 +193,12 @@ impl Sandbox {
         effects
     }
 
-    fn run(&mut self, message: &Message) -> Vec<Effect> {
-        self.invoke(Some(message), |sandbox, ctx, loaded| {
+    fn run(&mut self, arrival: &Arrival) -> Vec<Effect> {
+        self.invoke(Some(arrival), |sandbox, ctx, loaded| {
             let (scripts, state) = (&sandbox.scripts, &sandbox.state);
-            let msg = to_js::message(scripts, ctx, message, state.visible())?;
-            state.given.replace(Some(Given {
-                object: Persistent::save(ctx, msg.clone()),
-                message: message.clone(),
-            }));
+            let given = arrival.open(scripts, ctx, state.visible())?;
+            let (msg, id) = (given.object.clone().restore(ctx)?, given.id.clone());
+            state.given.replace(Some(given));
             let node = sandbox.node(ctx, loaded, &msg)?;
             let function = loaded.function.clone().restore(ctx)?;
             let result: rquickjs::Result<JsValue<'_>> = function.call((msg.clone(), node));
@@ -193,20 +209,20 @@ impl Sandbox {
             };
             let Ok(result) = result else {
                 let failure = failure::pending(scripts, ctx);
-                let changed = outputs.message(&msg).unwrap_or_else(|_| message.clone());
+                let changed = outputs.message(&msg);
+                let changed = changed.unwrap_or_else(|_| arrival.rest().clone());
                 let changed = failure::noted(&failure, changed);
                 state.push(Effect::Error(failure, Some(changed)));
                 return Ok(());
             };
             if result.is_promise() {
-                if let (Some(visible), Some(object)) = (state.visible(), msg.as_object()) {
-                    to_js::complete(scripts, object, message, visible)?;
-                    state.given.take();
+                if let Some(mut given) = state.given.take() {
+                    given.show(scripts, ctx, None)?;
                 }
-                let id = to_js::value(scripts, ctx, message.get("_msgid"))?;
+                let id = to_js::value(scripts, ctx, &id)?;
                 return loaded.realm.call(ctx, "whenDone", (result, msg, id));
             }
-            outputs.finish(&result, &msg, message.get("_msgid"))
+            outputs.finish(&result, &msg, &id)
         })
     }
 
@@ -231,11 +247,12 @@ impl Sandbox {
     /// failure on the way is this node's error only.
     fn invoke<'a>(
         &mut self,
-        message: Option<&'a Message>,
+        arrival: Option<&'a Arrival>,
         run: impl for<'js> FnOnce(&Self, &Ctx<'js>, &Loaded) -> rquickjs::Result<()> + 'a,
     ) -> Vec<Effect> {
         if let Err(failure) = self.open() {
-            return vec![Effect::Error(failure, message.cloned())];
+            let rest = arrival.map(|arrival| arrival.rest().clone());
+            return vec![Effect::Error(failure, rest)];
         }
         let Some(loaded) = &self.loaded else {
             return Vec::new();
@@ -245,10 +262,11 @@ impl Sandbox {
         self.scripts.current.replace(Some(Rc::clone(&self.state)));
         context.with(|ctx| {
             if run(self, &ctx, loaded).is_err() {
-                self.failed(failure::pending(&self.scripts, &ctx), message);
+                let failure = failure::pending(&self.scripts, &ctx);
+                self.failed(&ctx, failure, arrival);
             }
             if self.scripts.run_jobs(&ctx) && self.scripts.clock.expired.get() {
-                self.failed(failure::timed_out(self.limit), message);
+                self.failed(&ctx, failure::timed_out(self.limit), arrival);
             }
             self.report_rejections(&ctx);
             let outputs = Outputs {
@@ -265,16 +283,17 @@ impl Sandbox {
             let Some(message) = self.waiting.pop_front() else {
                 break;
             };
-            effects.extend(self.run(&message));
+            effects.extend(self.run(&Arrival::Message(message)));
         }
         effects
     }
 
-    fn failed(&self, failure: Failure, message: Option<&Message>) {
+    fn failed(&self, ctx: &Ctx<'_>, failure: Failure, arrival: Option<&Arrival>) {
         if self.state.phase.get() == Phase::Starting {
             self.state.phase.set(Phase::Broken);
         }
-        self.state.push(Effect::Error(failure, message.cloned()));
+        let message = arrival.map(|arrival| arrival.message(&self.scripts, ctx));
+        self.state.push(Effect::Error(failure, message));
     }
 
     /// Reports the unhandled rejections of this invocation as errors of the node, without a message.
@@ -299,6 +318,7 @@ impl Sandbox {
         self.scripts.load()?;
         let realm = self.realm()?;
         self.state.plain.replace(Some(realm.plain()));
+        self.state.shares_realm.set(realm.is_shared);
         self.scripts.clock.start(self.limit);
         let made = realm.context.with(|ctx| {
             let compiled = self.compile(&ctx, &realm);

@@ -3,6 +3,7 @@
 use super::message_use;
 use super::tokens::tokens;
 use smol_str::SmolStr;
+use std::rc::Rc;
 
 /// Lines that [`as_function`] puts before the user's first.
 pub(super) const LINES_BEFORE: u32 = 1;
@@ -18,7 +19,7 @@ pub(super) struct Uses {
     /// Maps, sets, typed arrays, or something that may lead to them unseen.
     pub(super) collections: bool,
     /// The properties of the message that the code can see; `None`: all.
-    pub(super) visible: Option<Box<[SmolStr]>>,
+    pub(super) visible: Option<Rc<[SmolStr]>>,
 }
 
 /// The source as an expression that is a function of a message; async only where it must be.
@@ -38,7 +39,7 @@ pub(super) fn uses(source: &str) -> Uses {
     let mut uses = Uses {
         awaits: awaits(&tokens),
         collections: tokens.iter().any(|token| is_collection(token)),
-        visible: message_use::visible(&tokens),
+        visible: message_use::visible(&tokens).map(Rc::from),
         ..Uses::default()
     };
     let of_node = if message_use::shares_node(&tokens) {

@@ -22,11 +22,22 @@ pub(super) fn message<'js>(
     };
     let object = JsObject::new(ctx.clone())?;
     for name in visible {
-        if let Some(value) = message.properties().get(name) {
-            set(scripts, &object, name, any(scripts, ctx, value, 1)?)?;
-        }
+        property(scripts, &object, message, name)?;
     }
     Ok(object.into_value())
+}
+
+/// Gives the object a property of the message, if that has it.
+pub(super) fn property(
+    scripts: &Scripts,
+    object: &JsObject<'_>,
+    message: &Message,
+    name: &SmolStr,
+) -> Result<()> {
+    match message.properties().get(name) {
+        Some(value) => set(scripts, object, name, any(scripts, object.ctx(), value, 1)?),
+        None => Ok(()),
+    }
 }
 
 /// Adds the properties of the message that were not visible, and puts all in their order.

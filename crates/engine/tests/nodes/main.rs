@@ -21,6 +21,7 @@ mod delay;
 mod delivery;
 mod errors;
 mod exec;
+mod functions;
 mod http;
 mod http_request;
 mod http_request_tls;

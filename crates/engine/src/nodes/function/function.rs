@@ -3,7 +3,7 @@
 //! Only the glue: the code runs in a [`Sandbox`], which is independent of the host; its effects are carried out here.
 
 use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, TimerId, Wake, boxed};
-use crate::script::{Code, Effect, Import, Sandbox};
+use crate::script::{Code, Effect, Import, Sandbox, ScriptMessage};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -130,13 +130,20 @@ fn whole(number: f64) -> usize {
 
 impl Node for Function {
     fn start(&mut self, host: &mut Host<'_>) {
+        host.take_script_messages();
         let effects = self.sandbox.start();
         self.carry_out(effects, host);
     }
 
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
-        self.sandbox.watch(host.watched());
+        self.sandbox.wire(host.watched(), host.feeds_function());
         let effects = self.sandbox.call(message);
+        self.carry_out(effects, host);
+    }
+
+    fn receive_script(&mut self, message: ScriptMessage, host: &mut Host<'_>) {
+        self.sandbox.wire(host.watched(), host.feeds_function());
+        let effects = self.sandbox.call_script(message);
         self.carry_out(effects, host);
     }
 
@@ -156,6 +163,7 @@ impl Node for Function {
     }
 
     fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+        host.refuse_script_messages();
         let effects = self.sandbox.close();
         self.carry_out(effects, host);
         None
@@ -167,6 +175,7 @@ impl Function {
         for effect in effects {
             match effect {
                 Effect::Pass(message) => host.pass(message),
+                Effect::Feed(message) => host.feed(message),
                 Effect::SendFirst(message) => host.send(0, message),
                 Effect::Send(messages) => host.send_all(messages),
                 Effect::Done(message) => host.done(message),

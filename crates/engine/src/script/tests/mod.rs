@@ -9,6 +9,7 @@ mod modules;
 mod modules_refused;
 mod outputs;
 mod program;
+mod script_message;
 mod shared_realm;
 mod values;
 mod visible;
@@ -58,8 +59,12 @@ fn node_context() -> NodeContext {
 }
 
 fn function(source: &str) -> Sandbox {
+    function_in(&scripts(), source)
+}
+
+fn function_in(scripts: &Rc<Scripts>, source: &str) -> Sandbox {
     sandbox_of(
-        &scripts(),
+        scripts,
         Code {
             function: source.into(),
             outputs: 2,

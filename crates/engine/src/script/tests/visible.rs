@@ -3,7 +3,7 @@
 use super::*;
 
 /// A message with several kinds of values, in this order.
-fn given() -> Message {
+pub(super) fn given() -> Message {
     let mut message = message(Value::array(vec![1.0.into(), Value::buffer(&b"ab"[..])]));
     message.set("topic", "t");
     message.set("k", 1.0);
@@ -12,7 +12,7 @@ fn given() -> Message {
     message
 }
 
-fn shown(effects: &[Effect]) -> String {
+pub(super) fn shown(effects: &[Effect]) -> String {
     let show = |message: &Message| format!("{:?}", message.to_value());
     let shown = effects.iter().map(|effect| match effect {
         Effect::Pass(message) => format!("pass {}", show(message)),
@@ -109,6 +109,6 @@ fn a_message_sent_without_a_copy_shows_later_changes() {
 fn a_node_that_no_complete_node_watches_converts_no_message_for_it() {
     let mut sandbox = function("return null");
     assert!(matches!(sandbox.call(given())[..], [Effect::Done(_)]));
-    sandbox.watch(false);
+    sandbox.wire(false, false);
     assert!(sandbox.call(given()).is_empty());
 }
