@@ -259,10 +259,13 @@ const perMessage = (func, { setup = '', count = 2000, outputs = 1 } = {}) => asy
     return { 'µs CPU a message': ms(median(costs.slice(1))) };
 };
 
-/** A message that goes through ten functions and round again, with this payload. */
-const inARow = (payload, touch, turns) => async (runtime) => {
+const MARK = [{ t: 'set', p: 'mark', pt: 'msg', to: '1', tot: 'num' }];
+/** A message that goes through ten functions and round again, with this payload; or five, each with a change node behind it. */
+const inARow = (payload, touch, turns, isMixed) => async (runtime) => {
     const steps = 10;
-    const touches = Array.from({ length: steps }, (_, n) => ['function', { id: `step${n}`, ...code(touch) }, [n + 1 < steps ? `step${n + 1}` : 'again']]);
+    const touches = Array.from({ length: steps }, (_, n) => [
+        ...(isMixed && n % 2 ? ['change', { id: `step${n}`, rules: MARK }] : ['function', { id: `step${n}`, ...code(touch) }]),
+        [n + 1 < steps ? `step${n + 1}` : 'again']]);
     await runtime.deploy([...tab('row',
         ['inject', inject('go'), ['make']],
         ['function', { id: 'make', ...code(`msg.left = ${turns}; msg.payload = ${payload}; return msg`) }, ['step0']],
@@ -273,7 +276,7 @@ const inARow = (payload, touch, turns) => async (runtime) => {
     const before = runtime.cpu();
     await runtime.inject('go');
     await until('the last turn is done', async () => (await total(runtime)) === 1, 120_000);
-    return { 'µs CPU a function': ms(((runtime.cpu() - before) * 1000) / (turns * (steps + 1))) };
+    return { 'µs CPU a node': ms(((runtime.cpu() - before) * 1000) / (turns * (steps + 1))) };
 };
 const RECORDS = 'Array.from({ length: 1000 }, (_, n) => ({ id: n, name: "n" + n, value: n / 3 }))';
 
@@ -422,6 +425,7 @@ const CASES = {
     'node.send(msg)': perMessage('node.send(msg); return null', { count: 80_000 }),
     'functions in a row, a number': inARow('1', 'msg.payload++; return msg', 20_000),
     'functions in a row, 1,000 records': inARow(RECORDS, 'msg.payload[0].value++; return msg', 10_000),
+    'functions and change nodes in turns, 1,000 records': inARow(RECORDS, 'msg.payload[0].value++; return msg', 10_000, true),
     'functions in a row, a buffer of 64 KiB': inARow('Buffer.alloc(65536)', 'msg.payload[0]++; return msg', 10_000),
     'function nodes that ran once': functions(500),
     'function nodes with 60 helpers that ran once': functions(200, HELPERS),

@@ -324,6 +324,7 @@ impl Thread {
             self.state.shared.withdraw(&stopped.info.id);
             self.state.remove_source(&stopped.info.id);
             self.state.directory.clear(number);
+            self.state.attached.set_taker(number, None);
             self.free.push(number);
         }
         if any {

@@ -23,7 +23,7 @@ pub(crate) enum Wake {
 /// An entry of the engine's queue, for one node.
 pub(crate) enum Item {
     Message(Message),
-    /// A message of a function for a function. A node that is none by now gets it as any other message.
+    /// A message of which JavaScript has a part, for a node that takes such ones.
     Script(Box<ScriptMessage>),
     /// A message with which the node is called directly, as Node-RED does with catch, status, complete and link in
     /// nodes: the messages that the node sends take its place in the queue.

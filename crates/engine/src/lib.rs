@@ -4,6 +4,7 @@
 //! A deployment's way: [`Engine::apply`] → [`apply`]: stop and wait → [`start`]: [`graph_build`], wires, nodes.
 
 mod apply;
+mod attached;
 pub mod child_environment;
 pub mod context;
 mod debug_encode;

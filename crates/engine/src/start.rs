@@ -286,7 +286,11 @@ impl Thread {
             Ok::<_, Failure>(node)
         }));
         match made {
-            Ok(Ok(node)) => *place = Some(node),
+            Ok(Ok(node)) => {
+                let info = node.takes_scripts().then_some(&info);
+                host.state.attached.set_taker(slot, info);
+                *place = Some(node);
+            }
             Ok(Err(failure)) => host.error(failure, None),
             Err(_) => host.log(Level::Error, "the node failed inside while it started"),
         }

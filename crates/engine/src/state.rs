@@ -5,6 +5,7 @@ use super::context::Contexts;
 use super::http::{Endpoints, Rank};
 use super::listeners::Listeners;
 use super::script::{ScriptMessage, Scripts};
+use crate::attached::Attached;
 use crate::delivery::{Delivery, Item, Wake};
 use crate::directory::Directory;
 use crate::fair_queue::FairQueue;
@@ -64,9 +65,7 @@ pub(super) struct EngineState {
     /// `None`: none is configured, or it was not made yet.
     pub(super) node_host: Option<Rc<NodeHost>>,
     pub(super) hosted_functions: HostedFunctions,
-    /// The slots of function nodes, which take messages of other functions as JavaScript objects, and the paths of their
-    /// flows.
-    pub(super) functions: FxHashMap<u32, SmolStr>,
+    pub(super) attached: Attached,
     /// By slot.
     tasks: FxHashMap<u32, JoinSet<()>>,
     node_events: mpsc::UnboundedSender<NodeEvent>,
@@ -108,7 +107,7 @@ impl EngineState {
             profiler: Profiler::default(),
             node_host: None,
             hosted_functions: HostedFunctions::default(),
-            functions: FxHashMap::default(),
+            attached: Attached::default(),
             tasks: FxHashMap::default(),
             node_events,
             scripts: None,
@@ -137,7 +136,7 @@ impl EngineState {
         self.queue.push(Delivery::new(slot, Item::Message(message)));
     }
 
-    /// Queues a message for the function in a slot.
+    /// Queues a message of which JavaScript has a part.
     pub(super) fn push_script(&mut self, slot: u32, message: ScriptMessage) {
         let item = Item::Script(Box::new(message));
         self.queue.push(Delivery::new(slot, item));

@@ -99,6 +99,15 @@ impl Path {
         }
     }
 
+    /// Whether a property of the message is read, or written, to follow this path in the message.
+    pub fn touches(&self, property: &str) -> bool {
+        let is_first = match self.keys().first() {
+            Some(Key::Name(name)) => name == property,
+            _ => true,
+        };
+        is_first || self.is_nested()
+    }
+
     /// Whether a nested `[msg.x]` must be resolved before use.
     #[inline]
     pub fn is_nested(&self) -> bool {

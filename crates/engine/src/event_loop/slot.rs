@@ -39,6 +39,7 @@ impl Slot {
         let Some(node) = place.as_mut() else { return };
         if catch_unwind(AssertUnwindSafe(|| act(node.as_mut(), &mut host))).is_err() {
             *place = None;
+            host.state.attached.take();
             let text =
                 "the node failed inside and was stopped; the next deployment starts it again";
             host.log(Level::Error, text);

@@ -86,6 +86,16 @@ impl Typed {
         })
     }
 
+    /// Whether the value may depend on this property of the message.
+    pub(crate) fn touches(&self, property: &str) -> bool {
+        match self {
+            Self::Constant(_) | Self::Date(_) | Self::Env(_) | Self::Previous => false,
+            Self::Message(path) => path.touches(property),
+            Self::Flow(key) | Self::Global(key) => key.is_nested(),
+            Self::Jsonata(_) => true,
+        }
+    }
+
     /// The value for this message.
     pub(crate) fn evaluate(
         &self,

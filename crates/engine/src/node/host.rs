@@ -79,6 +79,9 @@ impl<E> Host<'_, E> {
     /// Sends a message to everything wired to an output. A missing `_msgid` is added. A message that is nested too
     /// deeply or has too many parts is an error of this node instead.
     pub(crate) fn send(&mut self, output: usize, mut message: Message) {
+        if self.state.attached.is_some() {
+            return self.send_attached(output, message);
+        }
         let Some((last, others)) = self.wires.of(output).split_last() else {
             return;
         };
@@ -93,31 +96,65 @@ impl<E> Host<'_, E> {
         self.state.push(*last, message);
     }
 
-    /// Whether all that is wired to the first output is one function of the same flow or instance of a subflow.
-    pub(crate) fn feeds_function(&self) -> bool {
-        let [slot] = self.wires.of(0) else {
-            return false;
-        };
-        let there = self.state.functions.get(slot);
-        there.is_some_and(|path| *path == self.info.container.path)
+    /// The slot of the node that is wired to an output, if it is the only one and takes messages of which JavaScript has a
+    /// part.
+    pub(crate) fn taker(&self, output: usize) -> Option<u32> {
+        match self.wires.of(output) {
+            [slot] if self.state.attached.takes(*slot, self.info) => Some(*slot),
+            _ => None,
+        }
     }
 
-    /// This function takes messages of functions of its flow as they are.
-    pub(crate) fn take_script_messages(&mut self) {
-        let path = self.info.container.path.clone();
-        self.state.functions.insert(self.instance.slot, path);
-    }
-
-    /// It takes none any more.
-    pub(crate) fn refuse_script_messages(&mut self) {
-        self.state.functions.remove(&self.instance.slot);
-    }
-
-    /// Sends a message of this function to the function that is wired to the first output.
-    pub(crate) fn feed(&mut self, message: ScriptMessage) {
-        if let Some(slot) = self.wires.of(0).last() {
+    /// Sends such a message to the first output, for which there is a [`Host::taker`].
+    pub(crate) fn send_script(&mut self, script: ScriptMessage) {
+        if let Some(slot) = self.taker(0) {
             self.state.profiler.sent(self.instance, self.info, 0);
-            self.state.push_script(*slot, message);
+            self.state.push_script(slot, script);
+        }
+    }
+
+    /// From now on all messages of this node have this part.
+    pub(super) fn attach(&mut self, script: ScriptMessage) {
+        self.state.attached.begin(script);
+    }
+
+    /// They have it no more.
+    pub(super) fn detach(&mut self) {
+        self.state.attached.take();
+    }
+
+    /// Sends a message with its part: as it is to one node that takes it, once, else whole.
+    fn send_attached(&mut self, output: usize, mut message: Message) {
+        let Some(mut part) = self.state.attached.take() else {
+            return;
+        };
+        match self.taker(output) {
+            Some(slot) if !part.is_sent => {
+                part.is_sent = true;
+                if part.script.has_native_id() {
+                    self.state.ensure_msgid(&mut message);
+                }
+                self.state.profiler.sent(self.instance, self.info, output);
+                let script = part.script.clone().with(message);
+                self.state.push_script(slot, script);
+            }
+            _ if !self.wired(output) => {}
+            _ => match part.script.clone().with(message).into_message() {
+                Ok(message) => self.send(output, message),
+                Err((failure, rest)) => self.error(failure, Some(rest)),
+            },
+        }
+        self.state.attached.put(part);
+    }
+
+    /// The message with the part that JavaScript has of it, as far as that can be read.
+    fn whole(&self, message: Message) -> Message {
+        match self.state.attached.part() {
+            None => message,
+            Some(part) => {
+                let whole = part.script.clone().with(message).into_message();
+                whole.unwrap_or_else(|(_, rest)| rest)
+            }
         }
     }
 
@@ -149,6 +186,7 @@ impl<E> Host<'_, E> {
     /// The node has finished with this message; complete nodes receive it.
     pub(crate) fn done(&mut self, message: Message) {
         if self.watched {
+            let message = self.whole(message);
             self.state.complete(self.info, &message);
         }
     }
@@ -167,6 +205,7 @@ impl<E> Host<'_, E> {
     /// The node failed on this message; catch nodes receive the error, or else it is logged.
     pub(crate) fn error(&mut self, failure: Failure, message: Option<Message>) {
         self.state.profiler.failed(self.instance, self.info);
+        let message = message.map(|message| self.whole(message));
         self.state.error(self.info, &failure, message);
     }
 

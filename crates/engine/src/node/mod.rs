@@ -32,11 +32,26 @@ pub(crate) trait Node<E: 'static = Infallible> {
     /// with the message, now or later.
     fn receive(&mut self, message: Message, host: &mut Host<'_, E>);
 
-    /// Handles a message of a function. Only function nodes take it as it is.
-    fn receive_script(&mut self, message: ScriptMessage, host: &mut Host<'_, E>) {
-        match message.into_message() {
-            Ok(message) => self.receive(message, host),
-            Err((failure, rest)) => host.error(failure, Some(rest)),
+    /// Whether the node takes a message of a function with a part that stays JavaScript: it sends nothing but this message on,
+    /// once to an output, and before [`Node::receive`] ends.
+    fn takes_scripts(&self) -> bool {
+        false
+    }
+
+    /// Whether the node reads or changes this property of messages. The others pass through it as they are.
+    fn touches(&self, _property: &str) -> bool {
+        true
+    }
+
+    /// Handles a message of which JavaScript has a part.
+    fn receive_script(&mut self, mut script: ScriptMessage, host: &mut Host<'_, E>) {
+        match script.read(&|property| self.touches(property)) {
+            Ok(message) => {
+                host.attach(script);
+                self.receive(message, host);
+                host.detach();
+            }
+            Err(failure) => host.error(failure, Some(script.rest().clone())),
         }
     }
 
@@ -70,6 +85,8 @@ pub(crate) trait DynNode {
     fn start(&mut self, host: &mut Host<'_>);
     /// [`Node::receive`].
     fn receive(&mut self, message: Message, host: &mut Host<'_>);
+    /// [`Node::takes_scripts`].
+    fn takes_scripts(&self) -> bool;
     /// [`Node::receive_script`].
     fn receive_script(&mut self, message: ScriptMessage, host: &mut Host<'_>);
     /// [`Node::wake`].
@@ -93,6 +110,10 @@ impl<E: 'static, N: Node<E>> DynNode for Erased<N, E> {
 
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
         self.node.receive(message, &mut host.with_events());
+    }
+
+    fn takes_scripts(&self) -> bool {
+        self.node.takes_scripts()
     }
 
     fn receive_script(&mut self, message: ScriptMessage, host: &mut Host<'_>) {

@@ -54,6 +54,13 @@ pub(super) fn merged(
     Ok(message)
 }
 
+/// The names of an object's properties, in their order.
+pub(super) fn names(scripts: &Scripts, object: &JsObject<'_>) -> Result<Vec<SmolStr>> {
+    let atoms = object.own_keys::<Atom<'_>>(Filter::new().string().enum_only());
+    let name = |atom| Ok(scripts.names.text(object.ctx(), atom?)?.0);
+    atoms.map(name).collect()
+}
+
 /// Whether both are the same primitive value, so that the message need not be copied to change it.
 fn is_same(old: &Value, new: &Value) -> bool {
     match (old, new) {

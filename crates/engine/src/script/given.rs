@@ -96,6 +96,31 @@ impl Given {
         Ok(())
     }
 
+    /// Moves the properties that a node touches to `rest`; the others stay in the object.
+    pub(super) fn read(
+        &mut self,
+        scripts: &Scripts,
+        ctx: &Ctx<'_>,
+        touches: &dyn Fn(&str) -> bool,
+    ) -> Result<()> {
+        let object = self.object.clone().restore(ctx)?;
+        let Some(object) = object.as_object() else {
+            return Ok(());
+        };
+        let all = match &self.present {
+            Some(present) => present.to_vec(),
+            None => from_js::names(scripts, object)?,
+        };
+        let (native, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|name| touches(name));
+        let before = match self.present {
+            Some(_) => std::mem::take(&mut self.rest),
+            None => Message::default(),
+        };
+        self.rest = from_js::merged(scripts, object, before, &native)?;
+        self.present = Some(kept.into());
+        Ok(())
+    }
+
     /// Whether the object has this property, or may have it.
     pub(super) fn has(&self, name: &str) -> bool {
         let present = self.present.as_ref();

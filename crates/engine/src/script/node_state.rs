@@ -32,8 +32,8 @@ pub(super) struct State {
     pub(super) shows_status: Cell<bool>,
     /// Whether a complete node receives the messages with which this one is done.
     pub(super) watched: Cell<bool>,
-    /// Whether what the code returns goes to one function and to no other node.
-    pub(super) feeds_function: Cell<bool>,
+    /// Whether one node gets what the code returns, and takes it as it is.
+    pub(super) feeds: Cell<bool>,
     /// Whether the code runs in the realm that nodes share.
     pub(super) shares_realm: Cell<bool>,
     pub(super) given: RefCell<Option<Given>>,
@@ -52,7 +52,7 @@ impl State {
             closing: Cell::new(false),
             shows_status: Cell::new(false),
             watched: Cell::new(true),
-            feeds_function: Cell::new(false),
+            feeds: Cell::new(false),
             shares_realm: Cell::new(false),
             given: RefCell::default(),
             late: RefCell::default(),

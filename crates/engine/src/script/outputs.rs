@@ -83,7 +83,7 @@ impl<'a, 'js> Outputs<'a, 'js> {
     /// gets it; returns whether it did.
     fn feed(&self, result: &JsValue<'js>, id: Option<&Value>) -> Result<bool> {
         let (scripts, state) = (self.scripts, self.state);
-        if !state.feeds_function.get() || !state.shares_realm.get() || !scripts.has_room() {
+        if !state.feeds.get() || !state.shares_realm.get() || !scripts.has_room() {
             return Ok(false);
         }
         let Some(object) = result.as_object().filter(|object| self.is_plain(object)) else {

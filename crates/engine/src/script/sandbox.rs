@@ -157,10 +157,10 @@ impl Sandbox {
     }
 
     /// Whether a complete node receives [`Effect::Done`]; without one the code's messages need not be converted for it.
-    /// `feeds_function`: whether what the code returns goes to one function and to no other node.
-    pub(crate) fn wire(&mut self, watched: bool, feeds_function: bool) {
+    /// `feeds`: whether one node gets what the code returns, and takes it as it is.
+    pub(crate) fn wire(&mut self, watched: bool, feeds: bool) {
         self.state.watched.set(watched);
-        self.state.feeds_function.set(feeds_function && !watched);
+        self.state.feeds.set(feeds && !watched);
     }
 
     /// A timer set with [`Effect::SetTimer`] is due.

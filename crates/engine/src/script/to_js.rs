@@ -22,12 +22,14 @@ pub(super) fn message<'js>(
     };
     let object = JsObject::new(ctx.clone())?;
     for name in visible {
-        property(scripts, &object, message, name)?;
+        if message.properties().contains_key(name) {
+            property(scripts, &object, message, name)?;
+        }
     }
     Ok(object.into_value())
 }
 
-/// Gives the object a property of the message, if that has it.
+/// Gives the object a property of the message, or takes it away if that has none.
 pub(super) fn property(
     scripts: &Scripts,
     object: &JsObject<'_>,
@@ -36,7 +38,7 @@ pub(super) fn property(
 ) -> Result<()> {
     match message.properties().get(name) {
         Some(value) => set(scripts, object, name, any(scripts, object.ctx(), value, 1)?),
-        None => Ok(()),
+        None => object.remove(scripts.names.atom(object.ctx(), name)?),
     }
 }
 
@@ -63,7 +65,9 @@ pub(super) fn complete<'js>(
     }
     for atom in before {
         let (name, atom) = scripts.names.text(object.ctx(), atom)?;
-        if !message.properties().contains_key(&name) {
+        if !visible.contains(&name) && !message.properties().contains_key(&name) {
+            object.remove(atom)?;
+        } else if !message.properties().contains_key(&name) {
             to_end(atom)?;
         }
     }

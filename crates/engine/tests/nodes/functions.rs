@@ -127,3 +127,170 @@ async fn no_message_is_lost_when_a_function_is_wired_to_another_node() {
     payloads.sort_unstable();
     assert_eq!(payloads, (0..count).collect::<Vec<u64>>());
 }
+
+fn change(id: &str, rules: &Json, to: &[&str]) -> Json {
+    merged(node(id, "change", &json!([to])), &json!({ "rules": rules }))
+}
+
+fn switch(id: &str, property: &str, rules: &Json, to: &[&str]) -> Json {
+    let wires: Vec<Json> = to.iter().map(|to| json!([to])).collect();
+    let properties =
+        json!({ "property": property, "propertyType": "msg", "rules": rules, "checkall": "true" });
+    merged(node(id, "switch", &json!(wires)), &properties)
+}
+
+#[tokio::test]
+async fn nodes_between_functions_pass_on_what_they_do_not_touch_as_it_is() {
+    let set = json!([{ "t": "set", "p": "mark", "pt": "msg", "to": "1", "tot": "num" }]);
+    let flow = json!([
+        tab(),
+        inject("in", &json!({ "payload": 1, "topic": "t" }), &["make"]),
+        function(
+            "make",
+            "msg.payload = new Map([['a', 3]]); return msg",
+            &["change"]
+        ),
+        change("change", &set, &["junction"]),
+        node("junction", "junction", &json!([["switch"]])),
+        switch(
+            "switch",
+            "topic",
+            &json!([{ "t": "eq", "v": "t", "vt": "str" }]),
+            &["use"]
+        ),
+        function(
+            "use",
+            "msg.payload = msg.payload.get('a') + msg.mark; return msg",
+            &["out"]
+        ),
+        debug("out"),
+    ]);
+    assert_eq!(result(&flow).await, 4);
+}
+
+#[tokio::test]
+async fn only_one_of_the_nodes_that_get_a_message_gets_the_object() {
+    let rules = json!([{ "t": "nnull" }, { "t": "else" }, { "t": "eq", "v": "t", "vt": "str" }]);
+    let flow = json!([
+        tab(),
+        inject("in", &json!({ "payload": 1, "topic": "t" }), &["make"]),
+        function("make", "msg.payload = { a: 1 }; return msg", &["switch"]),
+        switch("switch", "topic", &rules, &["first", "never", "second"]),
+        function("first", "msg.payload.a += 10; return msg", &["out"]),
+        function("never", "msg.payload.a += 100; return msg", &["out"]),
+        function("second", "msg.payload.a += 1000; return msg", &["out"]),
+        debug("out"),
+    ]);
+    let mut bench = Bench::with(&flow).await;
+    bench.inject("in").await;
+    for expected in [11, 1001] {
+        assert_eq!(bench.output().await.1["payload"]["a"], expected);
+    }
+}
+
+/// What comes out of two functions with a node between: with copies between them all, because another node gets the
+/// message too, and without.
+async fn with_and_without_copies(first: &str, between: &Json, second: &str) -> [Json; 2] {
+    let mut found = Vec::new();
+    for copies in [true, false] {
+        let also: &[&str] = if copies {
+            &["between", "sink"]
+        } else {
+            &["between"]
+        };
+        let message =
+            json!({ "payload": { "a": [1, { "b": 2 }] }, "topic": "t", "k": 5, "name": "a" });
+        let flow = json!([
+            tab(),
+            inject("in", &message, &["first"]),
+            function("first", first, also),
+            between,
+            function("second", second, &["out"]),
+            node("sink", "junction", &json!([])),
+            merged(
+                node("caught", "catch", &json!([["out"]])),
+                &json!({ "scope": null })
+            ),
+            debug("out"),
+        ]);
+        let mut bench = Bench::with(&flow).await;
+        bench.inject("in").await;
+        let mut message = bench.output().await.1;
+        message.as_object_mut().unwrap().remove("_msgid").unwrap();
+        found.push(message);
+    }
+    found.try_into().unwrap()
+}
+
+#[tokio::test]
+async fn a_node_between_functions_makes_the_same_of_objects_as_of_copies() {
+    let rule = |rule: &Json| change("between", &json!([rule]), &["second"]);
+    let nodes = [
+        rule(&json!({ "t": "set", "p": "payload", "pt": "msg", "to": "new", "tot": "str" })),
+        rule(&json!({ "t": "set", "p": "payload.a[0]", "pt": "msg", "to": "topic", "tot": "msg" })),
+        rule(
+            &json!({ "t": "set", "p": "payload[msg.name]", "pt": "msg", "to": "k", "tot": "msg" }),
+        ),
+        rule(&json!({ "t": "set", "p": "z", "pt": "msg", "to": "$keys($)", "tot": "jsonata" })),
+        rule(&json!({ "t": "delete", "p": "payload", "pt": "msg" })),
+        rule(&json!({ "t": "delete", "p": "k", "pt": "msg" })),
+        rule(&json!({ "t": "move", "p": "payload.a", "pt": "msg", "to": "k", "tot": "msg" })),
+        rule(
+            &json!({ "t": "change", "p": "topic", "pt": "msg", "from": "t", "fromt": "str", "to": "u", "tot": "str" }),
+        ),
+        rule(&json!({ "t": "set", "p": "_msgid", "pt": "msg", "to": "mine", "tot": "str" })),
+        rule(&json!({ "t": "delete", "p": "_msgid", "pt": "msg" })),
+        switch(
+            "between",
+            "k",
+            &json!([{ "t": "nnull" }, { "t": "null" }]),
+            &["second", "second"],
+        ),
+        switch(
+            "between",
+            "payload.a",
+            &json!([{ "t": "else" }]),
+            &["second"],
+        ),
+        node("between", "junction", &json!([["second"]])),
+    ];
+    let codes = [
+        "return msg",
+        "msg.k++; msg.topic = msg.topic; return msg",
+        "if (msg.payload) { msg.payload.more = true } return msg",
+        "delete msg.k; msg.x = msg.topic; return msg",
+        "const m = msg; m.keys = Object.keys(m).sort(); return m",
+        "return { payload: { a: msg.payload }, topic: 't', k: 1, name: 'a' }",
+    ];
+    for between in &nodes {
+        for first in codes {
+            for second in &codes[2..5] {
+                let [copies, objects] = with_and_without_copies(first, between, second).await;
+                assert_eq!(objects, copies, "{first} / {between} / {second}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_a_node_between_functions_has_the_whole_message() {
+    let rules =
+        json!([{ "t": "set", "p": "k", "pt": "msg", "to": "$error('no')", "tot": "jsonata" }]);
+    let flow = json!([
+        tab(),
+        inject("in", &json!({ "payload": 1 }), &["make"]),
+        function("make", "msg.payload = { a: 1 }; return msg", &["change"]),
+        change("change", &rules, &["use"]),
+        function("use", "return msg", &["out"]),
+        merged(
+            node("caught", "catch", &json!([["out"]])),
+            &json!({ "scope": null })
+        ),
+        debug("out"),
+    ]);
+    let mut bench = Bench::with(&flow).await;
+    bench.inject("in").await;
+    let message = bench.output().await.1;
+    assert_eq!(message["payload"], json!({ "a": 1 }));
+    assert!(message["error"]["message"].as_str().unwrap().contains("no"));
+}

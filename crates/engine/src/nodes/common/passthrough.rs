@@ -20,4 +20,12 @@ impl Node for Passthrough {
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
         host.pass(message);
     }
+
+    fn takes_scripts(&self) -> bool {
+        true
+    }
+
+    fn touches(&self, _property: &str) -> bool {
+        false
+    }
 }

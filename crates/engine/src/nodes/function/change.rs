@@ -16,6 +16,14 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
 }
 
 impl Node for Change {
+    fn takes_scripts(&self) -> bool {
+        true
+    }
+
+    fn touches(&self, property: &str) -> bool {
+        self.rules.iter().any(|rule| rule.touches(property))
+    }
+
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
         let eval = host.context();
         let mut notes = Vec::new();

@@ -210,7 +210,29 @@ fn from(properties: &RuleProperties) -> Result<From, Failure> {
     Ok(From::Fixed(sought, Box::new(regex)))
 }
 
+impl Rule {
+    /// Whether the rule reads or changes this property of the message, or may do so.
+    pub(super) fn touches(&self, property: &str) -> bool {
+        match self {
+            Self::Set { target, value } => target.touches(property) || value.touches(property),
+            Self::Change { target, from, to } => {
+                let sought = matches!(&**from, From::Evaluated(from) if from.touches(property));
+                sought || target.touches(property) || to.touches(property)
+            }
+            Self::Delete { target } => target.touches(property),
+            Self::Move { source, target } => source.touches(property) || target.touches(property),
+        }
+    }
+}
+
 impl Target {
+    fn touches(&self, property: &str) -> bool {
+        match self {
+            Self::Message(path, _) => path.touches(property),
+            Self::Context(_, path) => path.is_nested(),
+        }
+    }
+
     fn parse(kind: &str, text: &str) -> Result<Self, Failure> {
         let path = if kind == "msg" {
             Path::parse_message(text)

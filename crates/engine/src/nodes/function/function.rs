@@ -130,19 +130,22 @@ fn whole(number: f64) -> usize {
 
 impl Node for Function {
     fn start(&mut self, host: &mut Host<'_>) {
-        host.take_script_messages();
         let effects = self.sandbox.start();
         self.carry_out(effects, host);
     }
 
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
-        self.sandbox.wire(host.watched(), host.feeds_function());
+        self.sandbox.wire(host.watched(), host.taker(0).is_some());
         let effects = self.sandbox.call(message);
         self.carry_out(effects, host);
     }
 
+    fn takes_scripts(&self) -> bool {
+        true
+    }
+
     fn receive_script(&mut self, message: ScriptMessage, host: &mut Host<'_>) {
-        self.sandbox.wire(host.watched(), host.feeds_function());
+        self.sandbox.wire(host.watched(), host.taker(0).is_some());
         let effects = self.sandbox.call_script(message);
         self.carry_out(effects, host);
     }
@@ -163,7 +166,6 @@ impl Node for Function {
     }
 
     fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
-        host.refuse_script_messages();
         let effects = self.sandbox.close();
         self.carry_out(effects, host);
         None
@@ -175,7 +177,7 @@ impl Function {
         for effect in effects {
             match effect {
                 Effect::Pass(message) => host.pass(message),
-                Effect::Feed(message) => host.feed(message),
+                Effect::Feed(message) => host.send_script(message),
                 Effect::SendFirst(message) => host.send(0, message),
                 Effect::Send(messages) => host.send_all(messages),
                 Effect::Done(message) => host.done(message),

@@ -69,6 +69,14 @@ fn report(why: Unroutable, message: Message, host: &mut Host<'_>) {
 }
 
 impl Node for Switch {
+    fn takes_scripts(&self) -> bool {
+        self.sequences.is_none()
+    }
+
+    fn touches(&self, property: &str) -> bool {
+        property == "parts" || self.rules.touches(property)
+    }
+
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
         let Some(sequences) = &mut self.sequences else {
             return self.route(message, host);

@@ -216,10 +216,25 @@ fn operand(value: &Json, kind: Option<&str>) -> Result<Operand, Failure> {
     )?))
 }
 
+impl Operand {
+    fn touches(&self, property: &str) -> bool {
+        match self {
+            Self::Typed(typed) => typed.touches(property),
+            Self::Placed(_) => true,
+        }
+    }
+}
+
 impl Rules {
     /// Whether a rule needs the length of the message's sequence.
     pub(super) fn need_count(&self) -> bool {
         self.list.iter().any(|rule| matches!(rule.test, Test::Tail))
+    }
+
+    /// Whether a value to compare, or to compare with, may depend on this property of the message.
+    pub(super) fn touches(&self, property: &str) -> bool {
+        let of_rule = |rule: &Rule| rule.value.touches(property) || rule.second.touches(property);
+        self.property.touches(property) || self.list.iter().any(of_rule)
     }
 
     /// Fills in the outputs whose rules the message meets.
