@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Runs a script of deploy/; its standard output.
@@ -132,24 +132,50 @@ fn order(release: &str, host: &str) -> PathBuf {
     profile(release).with_file_name(format!("rustc-{release}-{host}.order"))
 }
 
-/// What deploy/dist would have Cargo do, for a target that the environment names or the machine's own: flags of rustc, of C and of C++, arguments, the time.
-fn dist(arguments: &[&str], target: &str) -> Vec<String> {
-    let directory = tempfile::tempdir().unwrap();
-    let stub = directory.path().join("cargo");
+/// `deploy/dist` with a Cargo in this directory that says what it would have done: flags of rustc, of C and of C++, arguments, the time.
+fn dist_in(directory: &Path) -> Command {
+    let stub = directory.join("cargo");
     let text = "#!/bin/sh\nprintf '%s\\n' \"$CARGO_ENCODED_RUSTFLAGS\" \"$CFLAGS\" \"$CXXFLAGS\" \"$*\" \"$SOURCE_DATE_EPOCH\"\n";
     fs::write(&stub, text).unwrap();
     fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).unwrap();
     let path = std::env::var("PATH").unwrap();
-    let path = format!("{}:{path}", directory.path().display());
     let mut script = Command::new("deploy/dist");
+    script
+        .env("PATH", format!("{}:{path}", directory.display()))
+        .env("CFLAGS", "-g")
+        .env_remove("SOURCE_DATE_EPOCH");
+    script
+}
+
+/// What it says for a target that the environment names or the machine's own.
+fn dist(arguments: &[&str], target: &str) -> Vec<String> {
+    let directory = tempfile::tempdir().unwrap();
+    let mut script = dist_in(directory.path());
     let script = script
         .args(arguments)
         .env("CARGO_BUILD_TARGET", target)
-        .env("PATH", path)
-        .env_remove("CARGO_TARGET_DIR")
-        .env("CFLAGS", "-g")
-        .env_remove("SOURCE_DATE_EPOCH");
+        .env("CARGO_TARGET_DIR", directory.path());
     run(script).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_build_says_so_if_the_profile_is_that_of_another_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("dist/flowgate");
+    fs::create_dir(program.parent().unwrap()).unwrap();
+    fs::copy(std::env::current_exe().unwrap(), program).unwrap();
+    let mut script = dist_in(directory.path());
+    let script = script
+        .env("CARGO_BUILD_TARGET", "")
+        .env("CARGO_TARGET_DIR", directory.path());
+    let said = script.current_dir(repository()).output().unwrap();
+    let said = String::from_utf8(said.stderr).unwrap();
+    let is_known = order(&compiler("release"), &compiler("host")).exists();
+    assert_eq!(
+        said.contains("functions of the profile"),
+        is_known,
+        "{said}"
+    );
 }
 
 /// The whole comparison of two builds is deploy/reproduce, which takes too long here.
