@@ -113,7 +113,7 @@ impl Given {
         };
         let (native, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|name| touches(name));
         let before = match self.present {
-            Some(_) => std::mem::take(&mut self.rest),
+            Some(_) => self.rest.clone(),
             None => Message::default(),
         };
         self.rest = from_js::merged(scripts, object, before, &native)?;
