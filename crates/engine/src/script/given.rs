@@ -129,11 +129,15 @@ impl Given {
 
     /// The message as the code has changed it; what it cannot see is as it was.
     pub(super) fn message(&self, scripts: &Scripts, ctx: &Ctx<'_>) -> Result<Message> {
-        let object = self.object.clone().restore(ctx)?;
+        self.message_of(scripts, &self.object.clone().restore(ctx)?)
+    }
+
+    /// The same, with the object at hand.
+    pub(super) fn message_of(&self, scripts: &Scripts, object: &JsValue<'_>) -> Result<Message> {
         if let (Some(present), Some(object)) = (&self.present, object.as_object()) {
             return from_js::merged(scripts, object, self.rest.clone(), present);
         }
-        let value = from_js::value(scripts, ctx, &object)?;
+        let value = from_js::value(scripts, object.ctx(), object)?;
         Ok(Message::from_value(value).unwrap_or_default())
     }
 }

@@ -8,6 +8,7 @@ use super::script_message::ScriptMessage;
 use super::{Scripts, from_js, to_js};
 use rquickjs::{Ctx, Object as JsObject, Persistent, Result, Value as JsValue};
 use smol_str::SmolStr;
+use std::cell::Ref;
 use std::rc::Rc;
 use value::{Failure, Message, Value};
 
@@ -89,7 +90,8 @@ impl<'a, 'js> Outputs<'a, 'js> {
         let Some(object) = result.as_object().filter(|object| self.is_plain(object)) else {
             return Ok(false);
         };
-        let given = given(state, result).unwrap_or_else(|| Given::of(object));
+        let given = given(state, result).map(|given| given.clone());
+        let given = given.unwrap_or_else(|| Given::of(object));
         if let Some(id) = id.filter(|id| id.as_str().is_some()) {
             let id = to_js::value(scripts, self.ctx, id)?;
             if object.set("_msgid", id).is_err() {
@@ -137,7 +139,7 @@ impl<'a, 'js> Outputs<'a, 'js> {
     /// An object as a message.
     pub(super) fn message(&self, object: &JsValue<'js>) -> Result<Message> {
         if let Some(given) = given(self.state, object) {
-            return given.message(self.scripts, self.ctx);
+            return given.message_of(self.scripts, object);
         }
         let value = from_js::value(self.scripts, self.ctx, object)?;
         Ok(Message::from_value(value).unwrap_or_default())
@@ -146,7 +148,7 @@ impl<'a, 'js> Outputs<'a, 'js> {
     /// Any value. Of the given message, what the code cannot see is as it was.
     pub(super) fn convert(&self, value: &JsValue<'js>) -> Result<Value> {
         if let Some(given) = given(self.state, value) {
-            return Ok(given.message(self.scripts, self.ctx)?.to_value());
+            return Ok(given.message_of(self.scripts, value)?.to_value());
         }
         from_js::value(self.scripts, self.ctx, value)
     }
@@ -233,12 +235,13 @@ impl<'a, 'js> Outputs<'a, 'js> {
 }
 
 /// The given message, if the value is that one.
-fn given(state: &State, value: &JsValue<'_>) -> Option<Given> {
+fn given<'s>(state: &'s State, value: &JsValue<'_>) -> Option<Ref<'s, Given>> {
     if !value.is_object() {
         return None;
     }
-    let is_it = |given: &&Given| given.object == Persistent::save(value.ctx(), value.clone());
-    state.given.borrow().as_ref().filter(is_it).cloned()
+    let value = Persistent::save(value.ctx(), value.clone());
+    let given = Ref::filter_map(state.given.borrow(), Option::as_ref).ok()?;
+    (given.object == value).then_some(given)
 }
 
 /// Sends the given message with its own id, if the value is that one and the object has no id; returns whether it is.
@@ -246,7 +249,7 @@ pub(super) fn send_given(scripts: &Scripts, state: &State, value: &JsValue<'_>) 
     let Some(given) = given(state, value).filter(|given| !given.has("_msgid")) else {
         return Ok(false);
     };
-    let message = given.message(scripts, value.ctx())?;
+    let message = given.message_of(scripts, value)?;
     state.push(Effect::SendFirst(message));
     Ok(true)
 }
