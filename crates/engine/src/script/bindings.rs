@@ -2,7 +2,7 @@
 
 use super::effect::Effect;
 use super::node_state::{self, Invocation, Phase};
-use super::outputs::{self, Outputs};
+use super::outputs::Outputs;
 use super::{Scripts, contexts, failure, locales, paths, timezone, to_js};
 use crate::instance::timer_delay;
 use crate::log_level::Level;
@@ -50,7 +50,7 @@ fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
         if is_copy
             && let Some((scripts, state)) = node_state::running(&weak)
             && !state.closing.get()
-            && outputs::send_given(&scripts, &state, &messages)?
+            && Outputs::new(&scripts, &state, &ctx).send_given(&messages)?
         {
             return Ok(());
         }
@@ -86,7 +86,11 @@ fn send_messages<'js>(
         return Ok(());
     }
     let is_late = clone.and_then(JsValue::as_bool) == Some(false);
-    Outputs::of(call).send(messages, id, is_late)
+    let outputs = Outputs::of(call);
+    if call.state.program.uses.sends_last && !is_late && outputs.send_given(messages)? {
+        return Ok(());
+    }
+    outputs.send(messages, id, is_late)
 }
 
 /// `resolved(result, msg, id)`, `rejected(thrown, msg, isNoted)`, `setUp(well)`: the outcomes of asynchronous code.

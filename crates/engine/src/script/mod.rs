@@ -23,6 +23,7 @@ mod from_js;
 mod given;
 mod jsonata;
 mod kept_text;
+mod last_send;
 mod locales;
 mod message_use;
 mod modules;

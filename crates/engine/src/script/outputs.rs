@@ -14,9 +14,9 @@ use value::{Failure, Message, Value};
 
 /// Converts the values of one node's code.
 pub(super) struct Outputs<'a, 'js> {
-    pub scripts: &'a Rc<Scripts>,
-    pub state: &'a State,
-    pub ctx: &'a Ctx<'js>,
+    scripts: &'a Rc<Scripts>,
+    state: &'a State,
+    ctx: &'a Ctx<'js>,
 }
 
 /// The values that a function sends.
@@ -31,6 +31,15 @@ struct Found<'js> {
 }
 
 impl<'a, 'js> Outputs<'a, 'js> {
+    /// Of a node whose code runs in this realm.
+    pub(super) fn new(scripts: &'a Rc<Scripts>, state: &'a State, ctx: &'a Ctx<'js>) -> Self {
+        Self {
+            scripts,
+            state,
+            ctx,
+        }
+    }
+
     /// Of the node that calls a native function.
     pub(super) fn of(call: &'a Invocation<'js>) -> Self {
         Self {
@@ -38,6 +47,24 @@ impl<'a, 'js> Outputs<'a, 'js> {
             state: &call.state,
             ctx: &call.realm,
         }
+    }
+
+    /// Sends the given message with the id that it came with, if the value is that one and the code does nothing more with it, or
+    /// cannot see the id; returns whether it is.
+    pub(super) fn send_given(&self, value: &JsValue<'js>) -> Result<bool> {
+        let Some(given) = given(self.state, value) else {
+            return Ok(false);
+        };
+        let (has_id, id) = (given.has("_msgid"), given.id.clone());
+        if self.state.program.uses.sends_last && self.feed(value, has_id.then_some(&id))? {
+            return Ok(true);
+        }
+        if has_id {
+            return Ok(false);
+        }
+        let message = given.message_of(self.scripts, value)?;
+        self.state.push(Effect::SendFirst(message));
+        Ok(true)
     }
 
     /// The function has returned: sends the result and, unless the code does so itself, is done with the `given`
@@ -242,16 +269,6 @@ fn given<'s>(state: &'s State, value: &JsValue<'_>) -> Option<Ref<'s, Given>> {
     let value = Persistent::save(value.ctx(), value.clone());
     let given = Ref::filter_map(state.given.borrow(), Option::as_ref).ok()?;
     (given.object == value).then_some(given)
-}
-
-/// Sends the given message with its own id, if the value is that one and the object has no id; returns whether it is.
-pub(super) fn send_given(scripts: &Scripts, state: &State, value: &JsValue<'_>) -> Result<bool> {
-    let Some(given) = given(state, value).filter(|given| !given.has("_msgid")) else {
-        return Ok(false);
-    };
-    let message = given.message_of(scripts, value)?;
-    state.push(Effect::SendFirst(message));
-    Ok(true)
 }
 
 /// The message with this id; without one if it is `undefined`.

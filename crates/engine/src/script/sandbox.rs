@@ -202,11 +202,7 @@ impl Sandbox {
             let node = sandbox.node(ctx, loaded, &msg)?;
             let function = loaded.function.clone().restore(ctx)?;
             let result: rquickjs::Result<JsValue<'_>> = function.call((msg.clone(), node));
-            let outputs = Outputs {
-                scripts,
-                state,
-                ctx,
-            };
+            let outputs = Outputs::new(scripts, state, ctx);
             let Ok(result) = result else {
                 let failure = failure::pending(scripts, ctx);
                 let changed = outputs.message(&msg);
@@ -269,12 +265,7 @@ impl Sandbox {
                 self.failed(&ctx, failure::timed_out(self.limit), arrival);
             }
             self.report_rejections(&ctx);
-            let outputs = Outputs {
-                scripts: &self.scripts,
-                state: &self.state,
-                ctx: &ctx,
-            };
-            outputs.catch_up();
+            Outputs::new(&self.scripts, &self.state, &ctx).catch_up();
             self.state.given.take();
         });
         self.scripts.end_invocation(context);

@@ -1,5 +1,6 @@
 //! Finds the features that a function's source uses, from its words.
 
+use super::last_send::sends_last;
 use super::message_use;
 use super::tokens::tokens;
 use smol_str::SmolStr;
@@ -11,13 +12,13 @@ pub(super) const LINES_BEFORE: u32 = 1;
 /// The features of the source that change how it is run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Uses {
-    /// `await`: the function must be an async one.
-    pub(super) awaits: bool,
     pub(super) node: NodeUse,
     /// `node.done()`: the code reports itself when it has finished. One with a reason does not count, as in Node-RED.
     pub(super) done: bool,
     /// Maps, sets, typed arrays, or something that may lead to them unseen.
     pub(super) collections: bool,
+    /// `node.send(msg)` is its last act.
+    pub(super) sends_last: bool,
     /// The properties of the message that the code can see; `None`: all.
     pub(super) visible: Option<Rc<[SmolStr]>>,
 }
@@ -37,8 +38,8 @@ pub(super) fn as_function(source: &str) -> String {
 pub(super) fn uses(source: &str) -> Uses {
     let tokens = tokens(source);
     let mut uses = Uses {
-        awaits: awaits(&tokens),
         collections: tokens.iter().any(|token| is_collection(token)),
+        sends_last: sends_last(&tokens),
         visible: message_use::visible(&tokens).map(Rc::from),
         ..Uses::default()
     };
@@ -140,9 +141,9 @@ mod tests {
 
     #[test]
     fn await_in_a_text_or_as_a_property_makes_nothing_async() {
-        assert!(uses("let x = await y").awaits);
-        assert!(!uses("msg.await = 'await'; return msg // await").awaits);
-        assert!(!uses("let awaits = 1").awaits);
+        assert!(awaits(&tokens("let x = await y")));
+        assert!(!awaits(&tokens("msg.await = 'await'; return msg // await")));
+        assert!(!awaits(&tokens("let awaits = 1")));
     }
 
     #[test]

@@ -255,6 +255,7 @@ async fn a_node_between_functions_makes_the_same_of_objects_as_of_copies() {
         node("between", "junction", &json!([["second"]])),
     ];
     let codes = [
+        "msg.k = 1; node.send(msg); return null",
         "return msg",
         "msg.k++; msg.topic = msg.topic; return msg",
         "if (msg.payload) { msg.payload.more = true } return msg",
@@ -264,7 +265,7 @@ async fn a_node_between_functions_makes_the_same_of_objects_as_of_copies() {
     ];
     for between in &nodes {
         for first in codes {
-            for second in &codes[2..5] {
+            for second in &codes[3..6] {
                 let [copies, objects] = with_and_without_copies(first, between, second).await;
                 assert_eq!(objects, copies, "{first} / {between} / {second}");
             }

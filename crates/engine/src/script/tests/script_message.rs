@@ -206,3 +206,32 @@ fn a_message_that_nothing_can_read_is_an_error_with_what_is_known_of_it() {
     assert_eq!(failure.message, "unreadable");
     assert_eq!(rest.get("topic").as_str(), Some("t"));
 }
+
+#[test]
+fn a_message_that_is_sent_last_is_the_object_with_the_id_that_came() {
+    let scripts = scripts();
+    for source in [
+        "msg.k = 8; node.send(msg); return null",
+        "const m = msg; m.k = 8; m._msgid = 'other'; node.send(msg);",
+    ] {
+        let message = fed(&scripts, source, given()).into_message().unwrap();
+        assert_eq!(message.get("k").as_number(), Some(8.0), "{source}");
+        assert_eq!(
+            message.get("_msgid").as_str(),
+            given().get("_msgid").as_str(),
+            "{source}"
+        );
+    }
+}
+
+#[test]
+fn a_message_that_changes_after_it_was_sent_is_a_copy() {
+    let scripts = scripts();
+    let mut function = function_in(&scripts, "msg.k = { a: 8 }; node.send(msg); msg.k.a = 9");
+    function.wire(false, true);
+    let message = match function.call(given()).pop() {
+        Some(Effect::SendFirst(message)) => message,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(format!("{:?}", message.get("k")), r#"{"a": 8}"#);
+}
