@@ -105,11 +105,15 @@ impl<E> Host<'_, E> {
         }
     }
 
-    /// Sends such a message to the first output, for which there is a [`Host::taker`].
+    /// Sends such a message to the first output: as it is if there is a [`Host::taker`], else whole.
     pub(crate) fn send_script(&mut self, script: ScriptMessage) {
         if let Some(slot) = self.taker(0) {
             self.state.profiler.sent(self.instance, self.info, 0);
-            self.state.push_script(slot, script);
+            return self.state.push_script(slot, script);
+        }
+        match script.into_message() {
+            Ok(message) => self.send(0, message),
+            Err((failure, rest)) => self.error(failure, Some(rest)),
         }
     }
 

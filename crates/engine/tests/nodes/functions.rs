@@ -128,6 +128,25 @@ async fn no_message_is_lost_when_a_function_is_wired_to_another_node() {
     assert_eq!(payloads, (0..count).collect::<Vec<u64>>());
 }
 
+#[tokio::test]
+async fn a_message_is_not_lost_when_the_function_is_wired_to_another_node_while_it_waits() {
+    let code = "await new Promise((done) => setTimeout(done, 300)); return msg";
+    let flow = |to: &[&str]| {
+        json!([
+            tab(),
+            inject("in", &json!({ "payload": 1 }), &["waits"]),
+            function("waits", code, to),
+            function("next", "return msg", &["sink"]),
+            node("sink", "junction", &json!([])),
+            debug("out"),
+        ])
+    };
+    let mut bench = Bench::with(&flow(&["next"])).await;
+    bench.inject("in").await;
+    bench.deploy(&flow(&["out"]), DeploymentType::Nodes).await;
+    assert_eq!(bench.output().await.1["payload"], 1);
+}
+
 fn change(id: &str, rules: &Json, to: &[&str]) -> Json {
     merged(node(id, "change", &json!([to])), &json!({ "rules": rules }))
 }

@@ -161,6 +161,8 @@ impl Node for Function {
             return;
         };
         self.timers.remove(&number);
+        // A deployment may have changed the wires while the code waited.
+        self.sandbox.wire(host.watched(), host.taker(0).is_some());
         let effects = self.sandbox.timer(number);
         self.carry_out(effects, host);
     }
