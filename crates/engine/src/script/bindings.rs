@@ -86,11 +86,7 @@ fn send_messages<'js>(
         return Ok(());
     }
     let is_late = clone.and_then(JsValue::as_bool) == Some(false);
-    let outputs = Outputs::of(call);
-    if call.state.program.uses.sends_last && !is_late && outputs.send_given(messages)? {
-        return Ok(());
-    }
-    outputs.send(messages, id, is_late)
+    Outputs::of(call).send(messages, id, is_late)
 }
 
 /// `resolved(result, msg, id)`, `rejected(thrown, msg, isNoted)`, `setUp(well)`: the outcomes of asynchronous code.

@@ -1,28 +1,39 @@
-//! Finds code whose last act is to send its message. Nothing changes the message afterwards, so it goes on as if it were
-//! returned, without a copy.
+//! Code whose last act is to send its message is compiled as if it returned it: nothing runs afterwards that could change the message,
+//! so it need not be copied.
 //!
-//! Code with functions of its own is none of it: they could run later. Nor is code that uses a context: it may keep a part of the
-//! message there. This reads the words of a source without parsing it.
+//! This reads the words of a source without parsing it.
 
-use super::tokens::ARROW;
+use super::message_use::{shares_node, visible};
+use super::tokens::tokens;
 
-/// Words before a parenthesis after which a brace begins a block.
-const CONTROL: [&str; 6] = ["catch", "for", "if", "switch", "while", "with"];
+/// What stands for `node.send(msg)`.
+const RETURN: &str = "return msg";
 
-/// Whether the code ends with `node.send(msg)`, as a statement of its own, and perhaps a return of nothing.
-pub(super) fn sends_last(tokens: &[&str]) -> bool {
-    let tokens = without_end(tokens);
-    let tokens = match tokens {
+/// The source with a return in the place of the `node.send(msg)` that it ends with, as a statement of its own, perhaps before a
+/// return of nothing. `None`: it ends otherwise, or the two might differ.
+pub(super) fn returning(source: &str) -> Option<String> {
+    let tokens = tokens(source);
+    let statements = match without_end(&tokens) {
         [before @ .., "return"] | [before @ .., "return", "null" | "undefined"] => {
             without_end(before)
         }
-        _ => tokens,
+        all => all,
     };
-    let [before @ .., "node", ".", "send", "(", "msg", ")"] = tokens else {
-        return false;
+    let [before @ .., node, ".", "send", "(", "msg", end] = statements else {
+        return None;
     };
     // Behind anything else it could be the body of a loop, or a part of an expression.
-    matches!(before.last(), None | Some(&(";" | "}"))) && !may_keep(before)
+    if (*node, *end) != ("node", ")") || !matches!(before.last(), None | Some(&(";" | "}"))) {
+        return None;
+    }
+    // Where the code can set the id of the message, only what it returns keeps that.
+    let sees_id = |names: Box<[_]>| names.iter().any(|name| name == "_msgid");
+    if !shares_node(&tokens) || visible(&tokens).is_none_or(sees_id) {
+        return None;
+    }
+    let position = |token: &str| token.as_ptr().addr() - source.as_ptr().addr();
+    let (before, after) = (position(node), position(end) + end.len());
+    Some([source.get(..before)?, RETURN, source.get(after..)?].concat())
 }
 
 fn without_end<'t, 'a>(mut tokens: &'t [&'a str]) -> &'t [&'a str] {
@@ -32,59 +43,43 @@ fn without_end<'t, 'a>(mut tokens: &'t [&'a str]) -> &'t [&'a str] {
     tokens
 }
 
-/// Words of functions, of what makes them, and of what outlives a message.
-const KEEPS: [&str; 12] = [
-    ARROW,
-    "Function",
-    "RED",
-    "\\",
-    "await",
-    "class",
-    "constructor",
-    "context",
-    "eval",
-    "flow",
-    "function",
-    "global",
-];
-
-/// Whether something may have the message, or a part of it, when the code has ended.
-fn may_keep(tokens: &[&str]) -> bool {
-    if tokens.iter().any(|token| KEEPS.contains(token)) {
-        return true;
-    }
-    // A method: `name(…) {`.
-    let mut words = Vec::new();
-    let (mut before, mut closed) = ("", "");
-    for token in tokens {
-        match *token {
-            "(" => words.push(before),
-            ")" => closed = words.pop().unwrap_or(""),
-            "{" if before == ")" && !CONTROL.contains(&closed) => return true,
-            _ => {}
-        }
-        before = token;
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::tokens::tokens;
+    use super::returning;
 
     #[test]
-    fn code_that_ends_with_sending_its_message_is_found() {
-        let sends_last = |source| super::sends_last(&tokens(source));
-        for source in [
-            "node.send(msg)",
-            "node.send(msg);",
-            "msg.k = 1; node.send(msg); return",
-            "msg.k = 1; node.send(msg);;\nreturn null;",
-            "if (msg.k) { msg.k = 2 }\nnode.send(msg); // done",
-            "for (const x of msg.list) { msg.sum += x } node.send(msg); return undefined;",
+    fn code_that_ends_with_sending_its_message_returns_it() {
+        for (source, expected) in [
+            ("node.send(msg)", "return msg"),
+            ("node.send(msg);", "return msg;"),
+            ("node . send ( msg ) // the last", "return msg // the last"),
+            (
+                "msg.k = 1; node.send(msg); return",
+                "msg.k = 1; return msg; return",
+            ),
+            (
+                "msg.k = 1; node.send(msg);;\nreturn null;",
+                "msg.k = 1; return msg;;\nreturn null;",
+            ),
+            (
+                "if (msg.k) { msg.k = 2 }\nnode.send(msg); // node.send(msg)",
+                "if (msg.k) { msg.k = 2 }\nreturn msg; // node.send(msg)",
+            ),
+            (
+                "for (const x of msg.list) { msg.sum += x } node.send(msg); return undefined;",
+                "for (const x of msg.list) { msg.sum += x } return msg; return undefined;",
+            ),
+            (
+                "node.warn('é'); node.send(msg); node.send(msg)",
+                "node.warn('é'); node.send(msg); return msg",
+            ),
         ] {
-            assert!(sends_last(source), "{source}");
+            assert_eq!(returning(source).as_deref(), Some(expected), "{source}");
         }
+    }
+
+    #[test]
+    fn code_that_may_mean_something_else_stays_as_it_is() {
         for source in [
             "node.send(msg); msg.k = 2",
             "for (let i = 0; i < 2; i++) node.send(msg)",
@@ -94,17 +89,20 @@ mod tests {
             "else_ = 1, node.send(msg)",
             "setTimeout(() => { msg.k = 2 }, 1); node.send(msg)",
             "function f() { msg.k = 2 } setTimeout(f, 1); node.send(msg)",
-            "const o = { f() { msg.k = 2 } }; keep(o); node.send(msg)",
-            "const o = { get k() { return msg.k } }; node.send(msg)",
             "await ready(); node.send(msg)",
-            "flow.set('last', msg.payload); node.send(msg)",
+            "msg = fetch(msg.url); node.send(msg)",
+            "const m = msg; m._msgid = 'other'; node.send(msg)",
+            "msg._msgid = 'other'; node.send(msg)",
+            "Object.assign(msg, other); node.send(msg)",
+            "let node = other; node.send(msg)",
+            "node.send = other; node.send(msg)",
             "node.send(msg, false)",
             "node.send([msg])",
             "return node.send(msg)",
             "other.node.send(msg)",
             "",
         ] {
-            assert!(!sends_last(source), "{source}");
+            assert_eq!(returning(source), None, "{source}");
         }
     }
 }

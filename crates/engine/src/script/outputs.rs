@@ -49,19 +49,13 @@ impl<'a, 'js> Outputs<'a, 'js> {
         }
     }
 
-    /// Sends the given message with the id that it came with, if the value is that one and the code does nothing more with it, or
-    /// cannot see the id; returns whether it is.
+    /// Sends the given message, if the value is that one and the code cannot see the id that it came with; returns whether it
+    /// is.
     pub(super) fn send_given(&self, value: &JsValue<'js>) -> Result<bool> {
-        let Some(given) = given(self.state, value) else {
+        let given = given(self.state, value).filter(|given| !given.has("_msgid"));
+        let Some(given) = given else {
             return Ok(false);
         };
-        let (has_id, id) = (given.has("_msgid"), given.id.clone());
-        if self.state.program.uses.sends_last && self.feed(value, has_id.then_some(&id))? {
-            return Ok(true);
-        }
-        if has_id {
-            return Ok(false);
-        }
         let message = given.message_of(self.scripts, value)?;
         self.state.push(Effect::SendFirst(message));
         Ok(true)

@@ -2,6 +2,7 @@
 //! the realm that nodes share.
 
 use super::kept_text::KeptText;
+use super::last_send;
 use super::source::{self, Uses};
 use rquickjs::{Function, Persistent};
 use rustc_hash::FxHashMap;
@@ -11,6 +12,7 @@ use std::rc::{Rc, Weak};
 
 /// The code that nodes run for every message.
 pub(super) struct Program {
+    /// As it is compiled.
     pub(super) text: KeptText,
     pub(super) uses: Uses,
     /// In the realm that nodes share; empty until one of them runs.
@@ -36,6 +38,8 @@ impl Programs {
         if let Some(known) = programs.get(&key).and_then(Weak::upgrade) {
             return known;
         }
+        let returning = last_send::returning(text).map(SmolStr::from);
+        let text = returning.as_ref().unwrap_or(text);
         let program = Rc::new(Program {
             text: KeptText::new(text),
             uses: source::uses(text),

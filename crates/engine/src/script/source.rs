@@ -1,6 +1,5 @@
 //! Finds the features that a function's source uses, from its words.
 
-use super::last_send::sends_last;
 use super::message_use;
 use super::tokens::tokens;
 use smol_str::SmolStr;
@@ -17,8 +16,6 @@ pub(super) struct Uses {
     pub(super) done: bool,
     /// Maps, sets, typed arrays, or something that may lead to them unseen.
     pub(super) collections: bool,
-    /// `node.send(msg)` is its last act.
-    pub(super) sends_last: bool,
     /// The properties of the message that the code can see; `None`: all.
     pub(super) visible: Option<Rc<[SmolStr]>>,
 }
@@ -39,7 +36,6 @@ pub(super) fn uses(source: &str) -> Uses {
     let tokens = tokens(source);
     let mut uses = Uses {
         collections: tokens.iter().any(|token| is_collection(token)),
-        sends_last: sends_last(&tokens),
         visible: message_use::visible(&tokens).map(Rc::from),
         ..Uses::default()
     };
