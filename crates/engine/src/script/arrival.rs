@@ -46,8 +46,13 @@ impl Arrival {
             Self::Message(message) => Given::new(scripts, ctx, message, visible),
             Self::Script(message) => {
                 let mut given = message.given.clone();
-                given.show(scripts, ctx, visible)?;
-                Ok(given)
+                if given.show(scripts, ctx, visible).is_ok() {
+                    return Ok(given);
+                }
+                // A frozen object, for one, takes back nothing that native code has read.
+                drop(ctx.catch());
+                let message = message.given.message(scripts, ctx)?;
+                Given::new(scripts, ctx, &message, visible)
             }
         }
     }

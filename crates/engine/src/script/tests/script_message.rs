@@ -95,6 +95,25 @@ fn what_a_message_cannot_carry_reaches_the_next_function() {
 }
 
 #[test]
+fn a_frozen_message_of_which_native_code_has_read_a_part_reaches_the_next_function() {
+    let scripts = scripts();
+    let frozen = "msg.payload = [1]; return Object.freeze(msg)";
+    for next in [
+        "msg.k = msg.payload[0] + 1; return msg",
+        "const m = msg; m.k = m.payload[0] + 1; return m",
+    ] {
+        let mut message = fed(&scripts, frozen, given());
+        let mut read = message
+            .read(&|name| ["k", "topic"].contains(&name))
+            .unwrap();
+        read.set("topic", Value::from("read"));
+        let passed = sent(function_in(&scripts, next).call_script(message.with(read)));
+        assert_eq!(passed.get("k").as_number(), Some(2.0), "{next}");
+        assert_eq!(passed.get("topic").as_str(), Some("read"), "{next}");
+    }
+}
+
+#[test]
 fn a_large_content_is_not_copied_between_functions() {
     let scripts = scripts();
     let large = Value::array((0..10_000).map(|n| Value::from(f64::from(n))).collect());
