@@ -70,6 +70,10 @@ mod tests {
                 "for (const x of msg.list) { msg.sum += x } return msg; return undefined;",
             ),
             (
+                "flow.set('last', msg.payload); node.send(msg)",
+                "flow.set('last', msg.payload); return msg",
+            ),
+            (
                 "node.warn('é'); node.send(msg); node.send(msg)",
                 "node.warn('é'); node.send(msg); return msg",
             ),
