@@ -56,7 +56,13 @@ impl Difference {
 #[allow(clippy::implicit_hasher, reason = "one caller, with the usual hasher")]
 pub fn compare(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Vec<Compared> {
     let mut compared = Vec::new();
-    for node in new.nodes() {
+    // An element that both share differs only through its credentials.
+    let nodes: Vec<&Arc<Node>> = if credentials.is_empty() {
+        new.not_shared_with(old).collect()
+    } else {
+        new.nodes().iter().collect()
+    };
+    for node in nodes {
         let (properties, difference) = match old.get(&node.id) {
             None => (Vec::new(), Difference::Added),
             Some(was) if Arc::ptr_eq(was, node) || was.text == node.text => {
@@ -84,8 +90,7 @@ pub fn compare(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> 
         });
     }
     let removed = old
-        .nodes()
-        .iter()
+        .not_shared_with(new)
         .filter(|node| new.get(&node.id).is_none());
     compared.extend(removed.map(|node| Compared {
         node: Arc::clone(node),

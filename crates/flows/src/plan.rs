@@ -9,6 +9,7 @@ use super::start_order::{Flow, running};
 use super::{Diff, FlowSet, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smol_str::SmolStr;
+use std::sync::Arc;
 
 /// The part of the running flow set that a deployment touches (docs/reference/admin-api.md §4.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,12 +56,13 @@ pub fn plan(old: &FlowSet, new: &FlowSet, diff: &Diff, kind: DeploymentType) -> 
         DeploymentType::Nodes => nodes(diff),
         DeploymentType::Flows => flows(old, new, diff),
     };
-    let stop = stops(old, new, diff, &restart);
+    let stop = stops([old, new], diff, &restart);
     let stopped: FxHashSet<&SmolStr> = stop.iter().map(|stop| &stop.id).collect();
-    let starts = |node: &Node| {
+    let starts = |node: &&Arc<Node>| {
         stopped.contains(&node.id) || old.get(&node.id).is_none_or(|was| !old.runs(was))
     };
-    let start: Vec<SmolStr> = running(new, starts)
+    let nodes = concerned([new, old], &restart).into_iter();
+    let start: Vec<SmolStr> = running(new, nodes.filter(starts))
         .into_iter()
         .flat_map(Flow::starting)
         .collect();
@@ -145,20 +147,46 @@ fn flows<'a>(old: &'a FlowSet, new: &'a FlowSet, diff: &'a Diff) -> Restart<'a> 
     Restart::Some { flows, nodes }
 }
 
+/// The nodes of `set` that can stop or start, in the order received. If all differs is some nodes, it is these alone:
+/// of 50,000 nodes no other is looked at.
+fn concerned<'a>([set, other]: [&'a FlowSet; 2], restart: &Restart<'_>) -> Vec<&'a Arc<Node>> {
+    let is_around =
+        |node: &&Arc<Node>| matches!(node.part(), ElementKind::Tab | ElementKind::Subflow);
+    match restart {
+        Restart::Some { flows, nodes }
+            if flows.is_empty()
+                && !set.not_shared_with(other).any(|node| is_around(&node))
+                && !other.not_shared_with(set).any(|node| is_around(&node)) =>
+        {
+            let differing = set.not_shared_with(other).map(|node| node.id.as_str());
+            let ids = differing.chain(nodes.keys().copied());
+            let mut positions: Vec<usize> = ids.filter_map(|id| set.position(id)).collect();
+            positions.sort_unstable();
+            positions.dedup();
+            let node = |at| set.nodes().get(at);
+            positions.into_iter().filter_map(node).collect()
+        }
+        Restart::All | Restart::Some { .. } => set.nodes().iter().collect(),
+    }
+}
+
 /// The stops: flows in order of creation, global last; in each, normal nodes before config nodes, and those in the
 /// order of the diff: changed, depending, removed (docs/reference/node-red-engine.md §1.5). A node that no longer runs
 /// stops in any case.
-fn stops(old: &FlowSet, new: &FlowSet, diff: &Diff, restart: &Restart<'_>) -> Vec<Stop> {
+fn stops(sets: [&FlowSet; 2], diff: &Diff, restart: &Restart<'_>) -> Vec<Stop> {
+    let [old, new] = sets;
     let removed: FxHashSet<&str> = diff.removed.iter().map(SmolStr::as_str).collect();
     let gone = |id: &str| new.get(id).is_none_or(|node| !new.runs(node));
-    let mut flows = running(old, |node| match restart {
+    let stops = |node: &&Arc<Node>| match restart {
         Restart::All => true,
         Restart::Some { flows, nodes } => {
             nodes.contains_key(node.id.as_str())
                 || flows.contains(node.z.as_str())
                 || gone(&node.id)
         }
-    });
+    };
+    let nodes = concerned(sets, restart).into_iter();
+    let mut flows = running(old, nodes.filter(stops));
     if flows.first().is_some_and(|flow| flow.id.is_empty()) {
         flows.rotate_left(1);
     }

@@ -11,7 +11,6 @@ use serde_json::Value;
 use smol_str::SmolStr;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 /// Whether an id hands the change on to those who refer to it.
 pub(super) type Through<'a> = &'a dyn Fn(&str) -> bool;
@@ -101,21 +100,18 @@ impl Referrers<'_> {
     }
 
     fn search(&self, ids: &[SmolStr]) -> Vec<usize> {
-        unsettled(self.flows, self.seeds)
+        let nodes = self.flows.nodes().iter().enumerate();
+        nodes
             .filter(|(_, node)| may_refer(node, ids))
-            .filter(|(_, node)| refers(node, ids))
+            .filter(|(_, node)| is_unsettled(node, self.seeds) && refers(node, ids))
             .map(|(i, _)| i)
             .collect()
     }
 }
 
-/// The elements that can turn out to depend on a seed: those that are none themselves.
-fn unsettled<'a>(
-    flows: &'a FlowSet,
-    seeds: &'a HashSet<SmolStr>,
-) -> impl Iterator<Item = (usize, &'a Arc<Node>)> {
-    let nodes = flows.nodes().iter().enumerate();
-    nodes.filter(|(_, node)| node.part() != ElementKind::Tab && !seeds.contains(&node.id))
+/// Whether an element can turn out to depend on a seed: it is none itself.
+fn is_unsettled(node: &Node, seeds: &HashSet<SmolStr>) -> bool {
+    node.part() != ElementKind::Tab && !seeds.contains(&node.id)
 }
 
 /// Whether the text of a node can refer to one of these ids at all. An escaped letter can spell anything.
@@ -135,7 +131,8 @@ fn refers(node: &Node, ids: &[SmolStr]) -> bool {
 /// The referrers of each id that can be queried: those of the flow set, and seeds that are no longer in it.
 fn index(flows: &FlowSet, seeds: &HashSet<SmolStr>) -> HashMap<SmolStr, Vec<usize>> {
     let mut index: HashMap<SmolStr, Vec<usize>> = HashMap::new();
-    for (i, node) in unsettled(flows, seeds) {
+    let nodes = flows.nodes().iter().enumerate();
+    for (i, node) in nodes.filter(|(_, node)| is_unsettled(node, seeds)) {
         each_reference(node, |key| {
             if flows.get(key).is_some() || seeds.contains(key) {
                 index.entry(key.into()).or_default().push(i);

@@ -7,6 +7,7 @@ use super::{FlowSet, Node};
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Some of the nodes of one flow.
 #[derive(Debug)]
@@ -26,21 +27,15 @@ impl Flow {
     }
 }
 
-/// The running nodes that are `wanted`, by flow, in the order of their start: global first, then the tabs as received,
-/// then flows without a tab. Flows with nothing wanted are left out.
-pub(super) fn running(flows: &FlowSet, wanted: impl Fn(&Node) -> bool) -> Vec<Flow> {
-    let ids = std::iter::once(SmolStr::default()).chain(flows.tabs().map(|tab| tab.id.clone()));
-    let mut list: Vec<Flow> = ids.map(empty).collect();
-    let mut place: FxHashMap<SmolStr, usize> = list
-        .iter()
-        .enumerate()
-        .map(|(i, flow)| (flow.id.clone(), i))
-        .collect();
-    for node in flows
-        .nodes()
-        .iter()
-        .filter(|node| flows.runs(node) && wanted(node))
-    {
+/// Those of these nodes that run, by flow, in the order of their start: global first, then the tabs as received, then
+/// flows without a tab. The nodes come in the order received.
+pub(super) fn running<'f>(
+    flows: &'f FlowSet,
+    nodes: impl Iterator<Item = &'f Arc<Node>>,
+) -> Vec<Flow> {
+    let mut list: Vec<Flow> = Vec::new();
+    let mut place: FxHashMap<SmolStr, usize> = FxHashMap::default();
+    for node in nodes.filter(|node| flows.runs(node)) {
         let i = *place.entry(node.z.clone()).or_insert_with(|| {
             list.push(empty(node.z.clone()));
             list.len() - 1
@@ -54,11 +49,25 @@ pub(super) fn running(flows: &FlowSet, wanted: impl Fn(&Node) -> bool) -> Vec<Fl
             part.push(node.id.clone());
         }
     }
-    list.retain(|flow| !flow.configs.is_empty() || !flow.nodes.is_empty());
+    // Flows without a tab stay in the order of their first nodes.
+    list.sort_by_cached_key(|flow| rank(flows, &flow.id));
     for flow in &mut list {
         flow.configs = after_their_references(flows, std::mem::take(&mut flow.configs));
     }
     list
+}
+
+/// The rank of a flow in the order of starts.
+fn rank(flows: &FlowSet, id: &str) -> usize {
+    let is_tab = |at: &usize| {
+        let found = flows.nodes().get(*at);
+        found.is_some_and(|node| node.part() == ElementKind::Tab)
+    };
+    match flows.position(id).filter(is_tab) {
+        _ if id.is_empty() => 0,
+        Some(at) => at + 1,
+        None => usize::MAX,
+    }
 }
 
 fn empty(id: SmolStr) -> Flow {
@@ -126,7 +135,7 @@ mod tests {
 
     fn order(json: &str) -> Vec<String> {
         let flows = FlowSet::parse(json.as_bytes()).unwrap();
-        running(&flows, |_| true)
+        running(&flows, flows.nodes().iter())
             .into_iter()
             .flat_map(Flow::starting)
             .map(|id| id.to_string())

@@ -10,7 +10,7 @@ mod made;
 
 use super::{
     DeploymentType, ElementKind, FlowSet, Node, Plan, Submission, add_flow, check_flow, diff,
-    flow_json, plan, remove_flow, replace_flow,
+    flow_json, plan, remove_flow, replace_flow, touched,
 };
 use crate::json::Members;
 use smol_str::SmolStr;
@@ -79,6 +79,10 @@ pub fn deployment(data: &[u8]) {
         "what was before changes what is: {}",
         alone.to_json()
     );
+    assert_eq!(
+        touched(&old, &new, &credentials),
+        touched(&old, &alone, &credentials)
+    );
     for kind in [
         DeploymentType::Full,
         DeploymentType::Nodes,
@@ -87,7 +91,13 @@ pub fn deployment(data: &[u8]) {
     ] {
         let context =
             |words: &str| format!("{words}, {kind:?}: {} to {}", old.to_json(), new.to_json());
-        let planned = plan(&old, &new, &diff(&old, &new, &credentials), kind);
+        let planned_to = |new: &FlowSet| plan(&old, new, &diff(&old, new, &credentials), kind);
+        let planned = planned_to(&new);
+        assert!(
+            planned == planned_to(&alone),
+            "{}",
+            context("what both share changes the plan")
+        );
         let kept = apply(&old, &new, &planned, &context);
         for id in &kept {
             assert!(
