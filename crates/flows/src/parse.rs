@@ -3,7 +3,6 @@
 //! Takes texts that are known to be good JSON. Knows the fields that routing needs and what is malformed
 //! (docs/reference/admin-api.md §2.3); never what a type does with its fields.
 
-use super::reuse::KNOWN;
 use super::{Credentials, Malformed, Node, env_secrets};
 use crate::json::{Key, PROTO, compact, shown, with};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -30,20 +29,20 @@ pub(super) fn array(
     elements(list, known)
 }
 
-/// Parses elements; their numbers in messages count from 0. The credentials are taken out. Those that are
-/// [`known`](super::reuse) are put in where they are meant.
+/// Parses elements; their numbers in messages count from 0. The credentials are taken out. While there are elements that
+/// are [`known`](super::reuse), a number is that many of them.
 pub(super) fn elements(
     list: Vec<&RawValue>,
     known: Vec<Arc<Node>>,
 ) -> Result<(Vec<Arc<Node>>, Credentials), Malformed> {
     let mut credentials = Credentials::default();
-    let mut nodes = Vec::with_capacity(list.len());
+    let mut nodes = Vec::with_capacity(list.len() + known.len());
     let mut known = known.into_iter();
     for (i, element) in list.into_iter().enumerate() {
-        if element.get() == KNOWN
-            && let Some(known) = known.next()
+        if known.len() > 0
+            && let Ok(run) = element.get().parse()
         {
-            nodes.push(known);
+            nodes.extend(known.by_ref().take(run));
             continue;
         }
         let node = node(&Place::Element(i), element.get(), &mut credentials)?;

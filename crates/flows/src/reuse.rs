@@ -1,20 +1,16 @@
 //! Reuses the parsed elements of the previous flow set whose text is unchanged: most deployments change little.
 //!
-//! A body is shortened: each such element becomes a `0`, and the rest stays as sent. With its zeros replaced by those
-//! elements, the short text means the same as the body.
+//! A body is shortened: each run of such elements becomes their number, and the rest stays as sent. With its numbers
+//! replaced by those elements, the short text means the same as the body.
 
 use super::{FlowSet, Malformed, Node};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::str::from_utf8;
 use std::sync::Arc;
 
-/// Stands for an element that is known. Those of a body are objects, or it is not made short.
-pub(super) const KNOWN: &str = "0";
-
 /// The beginnings of bodies' arrays: version v2, as editors write it, and v1.
-const BEGINNINGS: [&str; 2] = ["{\"flows\":[", "["];
+const BEGINNINGS: [&[u8]; 2] = [b"{\"flows\":[", b"["];
 
 /// A body with more elements than this that are not known, and fewer that are, is read whole.
 const FEW: usize = 100;
@@ -26,65 +22,79 @@ pub(super) fn reading<T>(
     read: impl Fn(&[u8], Vec<Arc<Node>>) -> Result<T, Malformed>,
 ) -> Result<T, Malformed> {
     if let Some((text, known)) = shorten(before, body)
-        && let Ok(done) = read(text.as_bytes(), known)
+        && let Ok(done) = read(&text, known)
     {
         return Ok(done);
     }
     read(body, Vec::new())
 }
 
-/// The short text, and the elements of `before` that its zeros represent, in order. `None`: the body has an unusual
-/// form, or contains few known elements.
-fn shorten(before: &FlowSet, body: &[u8]) -> Option<(String, Vec<Arc<Node>>)> {
-    let body = from_utf8(body).ok()?;
+/// The short text, and the elements of `before` that its numbers count, in order. `None`: the body has an unusual form,
+/// or contains few known elements.
+fn shorten(before: &FlowSet, body: &[u8]) -> Option<(Vec<u8>, Vec<Arc<Node>>)> {
     let beginning = BEGINNINGS.into_iter().find(|b| body.starts_with(b))?;
-    let mut short = beginning.to_owned();
+    let mut short = beginning.to_vec();
     let mut known = Vec::with_capacity(before.nodes().len());
     let (mut rest, mut others) = (body.get(beginning.len()..)?, 0);
     // The element's position in `before`, if the order is the same.
     let mut expected = 0;
     loop {
-        let node = before.nodes().get(expected);
-        let after = node.and_then(|node| Some((node, rest.strip_prefix(&*node.text)?)));
-        rest = if let Some((node, after)) = after {
-            short.push_str(KNOWN);
-            known.push(Arc::clone(node));
-            expected += 1;
-            after
+        let (run, after) = run(before.nodes().get(expected..)?, rest);
+        if let Some(after) = after {
+            known.extend_from_slice(run);
+            expected += run.len();
+            short.extend_from_slice(run.len().to_string().as_bytes());
+            rest = after;
         } else {
             let (element, after) = element(rest)?;
             others += 1;
             if others > known.len() + FEW {
                 return None;
             }
-            short.push_str(element);
+            short.extend_from_slice(element);
             expected = place_after(before, element).unwrap_or(expected);
-            after
-        };
-        if rest.starts_with(']') {
-            return Some((short + rest, known));
+            rest = after;
         }
-        rest = rest.strip_prefix(',')?;
-        short.push(',');
+        if rest.starts_with(b"]") {
+            short.extend_from_slice(rest);
+            return Some((short, known));
+        }
+        rest = rest.strip_prefix(b",")?;
+        short.push(b',');
     }
 }
 
+/// The nodes whose texts a text begins with, between commas, and what comes after them; `None`: it begins with none.
+fn run<'n, 't>(nodes: &'n [Arc<Node>], text: &'t [u8]) -> (&'n [Arc<Node>], Option<&'t [u8]>) {
+    let (mut count, mut after) = (0, None);
+    let mut next = Some(text);
+    for node in nodes {
+        let Some(rest) = next.and_then(|next| next.strip_prefix(node.text.as_bytes())) else {
+            break;
+        };
+        count += 1;
+        after = Some(rest);
+        next = rest.strip_prefix(b",");
+    }
+    (nodes.get(..count).unwrap_or_default(), after)
+}
+
 /// The object at the beginning of a text, and what comes after it.
-fn element(text: &str) -> Option<(&str, &str)> {
-    let object = text.starts_with('{').then_some(text)?;
-    let mut values = serde_json::Deserializer::from_str(object).into_iter::<&RawValue>();
-    let element = values.next()?.ok()?.get();
+fn element(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let object = text.starts_with(b"{").then_some(text)?;
+    let mut values = serde_json::Deserializer::from_slice(object).into_iter::<&RawValue>();
+    let element = values.next()?.ok()?.get().as_bytes();
     Some((element, text.get(values.byte_offset()..)?))
 }
 
 /// The position after that of the element with this id.
-fn place_after(before: &FlowSet, element: &str) -> Option<usize> {
+fn place_after(before: &FlowSet, element: &[u8]) -> Option<usize> {
     #[derive(Deserialize)]
     struct Element<'e> {
         #[serde(borrow)]
         id: Cow<'e, str>,
     }
-    let Element { id } = serde_json::from_str(element).ok()?;
+    let Element { id } = serde_json::from_slice(element).ok()?;
     Some(before.position(&id)? + 1)
 }
 
@@ -102,16 +112,19 @@ mod tests {
         let before = r#"[{"id":"a","type":"x"},{"id":"b","type":"x"},{"id":"c","type":"x"}]"#;
         let before = FlowSet::parse(before.as_bytes()).unwrap();
         let (text, known) = shorten(&before, body.as_bytes())?;
-        Some((text, known.len()))
+        Some((String::from_utf8(text).unwrap(), known.len()))
     }
 
     #[test]
-    fn known_elements_become_zero_and_the_rest_is_unchanged() {
+    fn runs_of_known_elements_become_their_number_and_the_rest_is_unchanged() {
         let body = r#"{"flows":[{"id":"a","type":"x"},{"id":"b","type":"y"},{"id":"c","type":"x"}],"rev":"r"}"#;
-        let expected = r#"{"flows":[0,{"id":"b","type":"y"},0],"rev":"r"}"#;
+        let expected = r#"{"flows":[1,{"id":"b","type":"y"},1],"rev":"r"}"#;
+        assert_eq!(short(body), Some((expected.to_owned(), 2)));
+        let body = r#"[{"id":"a","type":"x"},{"id":"b","type":"x"},{"id":"c","type":"y"}]"#;
+        let expected = r#"[2,{"id":"c","type":"y"}]"#;
         assert_eq!(short(body), Some((expected.to_owned(), 2)));
         let body = r#"[{"id":"b","type":"z"},{"id":"c","type":"x"}]"#;
-        let expected = r#"[{"id":"b","type":"z"},0]"#;
+        let expected = r#"[{"id":"b","type":"z"},1]"#;
         assert_eq!(short(body), Some((expected.to_owned(), 1)));
     }
 
