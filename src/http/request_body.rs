@@ -45,6 +45,7 @@ where
     B: Body<Data = Bytes> + Unpin,
 {
     let mut pacer = Pacer::new(pace);
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let mut whole = Vec::new();
     while let Some(frame) = next(body, &mut pacer).await? {
         let Ok(data) = frame?.into_data() else {
@@ -58,7 +59,8 @@ where
         if held.is_none() && whole.is_empty() && body.is_end_stream() {
             return Ok(data);
         }
-        make_room(&mut whole, data.len(), limit, held.as_deref_mut())?;
+        let likely = announced.max(2 * whole.capacity()).min(limit);
+        make_room(&mut whole, data.len(), likely, held.as_deref_mut())?;
         whole.extend_from_slice(&data);
     }
     Ok(whole.into())
@@ -84,18 +86,23 @@ pub(super) fn head_size(headers: &HeaderMap) -> usize {
     sizes.sum()
 }
 
-/// Makes room for more bytes of a body of at most `limit`; the capacity doubles, and all of it is charged.
+/// Makes room for more bytes of a body, of which there will be `likely` at most. What is charged grows with what has come; for
+/// all else there is room at once: system memory is taken only where bytes are written, and copying 10 MB to grow takes longer
+/// than reading them.
 fn make_room(
     whole: &mut Vec<u8>,
     more: usize,
-    limit: usize,
+    likely: usize,
     held: Option<&mut Grant>,
 ) -> Result<(), Error> {
     let needed = whole.len() + more;
     if needed <= whole.capacity() {
         return Ok(());
     }
-    let capacity = needed.max((2 * whole.capacity()).min(limit));
+    let capacity = match &held {
+        Some(_) => needed.max(likely.min(2 * whole.capacity())),
+        None => needed.max(likely),
+    };
     if let Some(held) = held {
         let taken = held.try_grow(capacity - whole.capacity());
         taken.map_err(|_| Error::MemoryBusy)?;
