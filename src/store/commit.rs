@@ -12,7 +12,8 @@ use super::disk::Disk;
 use super::flow_files::{Before, CREDENTIALS, FLOWS, FlowFiles};
 use super::written::Written;
 use super::{Error, Record, credentials, load};
-use flows::{Credentials, Patch, Touched};
+use flows::{Credentials, FlowSet, Patch, Touched};
+use std::iter::once;
 use std::sync::Arc;
 
 /// Every so many deployments the history has a whole flow set. Our choice: 31 differences are read in milliseconds.
@@ -23,8 +24,10 @@ pub(super) const LONGEST_DIFFERENCE: usize = 4;
 
 /// What a deployment writes.
 struct Change {
-    /// The new contents of the files; `None`: unchanged.
-    files: FlowFiles,
+    /// Whether the file of the flows is replaced.
+    new_flows: bool,
+    /// The new credentials file; `None`: unchanged.
+    new_credentials: Option<Vec<u8>>,
     /// The credentials file before it, if it is replaced.
     old_credentials: Option<Vec<u8>>,
     before: Before,
@@ -35,6 +38,15 @@ struct Change {
     differences: usize,
     /// The elements that differ from the deployment before.
     touched: Vec<Touched>,
+}
+
+impl Change {
+    /// The names of the files that it replaces. The credentials come first, as in [`FlowFiles::each`].
+    fn replaced(&self) -> impl Iterator<Item = &'static str> {
+        let credentials = self.new_credentials.is_some().then_some(CREDENTIALS);
+        let flows = self.new_flows.then_some(FLOWS);
+        credentials.into_iter().chain(flows)
+    }
 }
 
 impl Disk {
@@ -90,29 +102,24 @@ impl Disk {
     fn change(&self, written: &Written, record: &Record) -> Result<Change, Error> {
         let patch = Patch::between(&written.flows, &record.flows);
         let same = patch.is_empty(&written.flows);
-        let mut files = FlowFiles {
-            flows: (!same).then(|| record.flows.to_json().into_bytes()),
-            credentials: None,
-        };
-        let mut old_credentials = None;
+        let (mut old_credentials, mut new_credentials) = (None, None);
         if *written.credentials != *record.credentials {
             old_credentials = self.directory.read(CREDENTIALS)?;
-            files.credentials =
+            new_credentials =
                 self.credentials_file(&record.credentials, old_credentials.as_deref())?;
         }
-        let whole = files.flows.as_ref().map_or(usize::MAX, Vec::len);
-        let is_short = patch.text.len() <= whole / LONGEST_DIFFERENCE;
+        let is_short = same || patch.text.len() <= record.flows.json_size() / LONGEST_DIFFERENCE;
         let is_due = written.differences + 1 >= WHOLE_EVERY.min(self.retention.earlier + 1);
         let (patch, credentials) = if is_short && !is_due {
-            let credentials = files.credentials.clone();
-            (Some((written.number, patch.text)), credentials)
-        } else if let Some(new) = &files.credentials {
+            (Some((written.number, patch.text)), new_credentials.clone())
+        } else if let Some(new) = &new_credentials {
             (None, Some(new.clone()))
         } else {
             (None, self.directory.read(CREDENTIALS)?)
         };
         Ok(Change {
-            files,
+            new_flows: !same,
+            new_credentials,
             old_credentials,
             before: Before::default(),
             differences: patch.as_ref().map_or(0, |_| written.differences + 1),
@@ -125,24 +132,21 @@ impl Disk {
     /// The change from whatever the files are.
     fn change_of_unknown(&self, record: &Record) -> Result<Change, Error> {
         let old = self.read_files()?;
-        let flows = record.flows.to_json().into_bytes();
+        let flows = record.flows.to_json();
         let credentials = self.credentials_file(&record.credentials, old.credentials.as_deref())?;
-        let new = FlowFiles {
-            flows: Some(flows).filter(|new| old.flows.as_ref() != Some(new)),
-            credentials: credentials
-                .clone()
-                .filter(|new| old.credentials.as_ref() != Some(new)),
-        };
-        self.set_aside_unreadable(&old, &new, record.revision.at)?;
-        Ok(Change {
+        let is_new = |new: &Vec<u8>| old.credentials.as_ref() != Some(new);
+        let change = Change {
             before: old.hashes(),
-            files: new,
-            old_credentials: old.credentials,
+            new_flows: old.flows.as_deref() != Some(flows.as_bytes()),
+            new_credentials: credentials.clone().filter(is_new),
+            old_credentials: old.credentials.clone(),
             patch: None,
             credentials,
             differences: 0,
             touched: self.touched_since_newest(record),
-        })
+        };
+        self.set_aside_unreadable(&old, &change, record.revision.at)?;
+        Ok(change)
     }
 
     /// Returns the credentials file with the wanted content: the present one if it has it, else a new one.
@@ -172,18 +176,18 @@ impl Disk {
     fn set_aside_unreadable(
         &self,
         old: &FlowFiles,
-        new: &FlowFiles,
+        change: &Change,
         now: u64,
     ) -> Result<(), Error> {
         if let Some(flows) = &old.flows
-            && new.flows.is_some()
+            && change.new_flows
             && load::parse(flows).is_err()
         {
             self.directory
                 .set_aside(&format!("{FLOWS}.broken-{now}"), flows)?;
         }
         if let Some(file) = &old.credentials
-            && new.credentials.is_some()
+            && change.new_credentials.is_some()
             && credentials::open(file, &self.secrets()?).is_none()
         {
             self.directory
@@ -199,15 +203,13 @@ impl Disk {
         change: &Change,
         permitted: impl FnOnce() -> bool,
     ) -> Result<Option<i64>, Error> {
-        self.stage(&change.files)?;
+        self.stage(&record.flows, change)?;
         let whole;
-        let (base, text) = match (&change.patch, &change.files.flows) {
-            (Some((base, patch)), _) => (Some(*base), patch.as_str()),
-            (None, Some(flows)) => (None, str::from_utf8(flows).unwrap_or_default()),
-            (None, None) => {
-                whole = record.flows.to_json();
-                (None, whole.as_str())
-            }
+        let (base, text) = if let Some((base, patch)) = &change.patch {
+            (Some(*base), patch.as_str())
+        } else {
+            whole = record.flows.to_json();
+            (None, whole.as_str())
         };
         let content = Content {
             base,
@@ -222,8 +224,8 @@ impl Disk {
             &self.retention,
         )?;
         let made = if permitted() {
-            self.replicate_deployment(&record.revision.rev, &change.files)
-                .and_then(|()| self.put_in_place(&change.files))
+            self.replicate_deployment(record, change.new_flows, change.new_credentials.as_deref())
+                .and_then(|()| self.put_in_place(change.replaced()))
                 .map(|()| Some(number))
         } else {
             Ok(None)
@@ -238,18 +240,24 @@ impl Disk {
     }
 
     /// Writes new contents beside their files.
-    pub(super) fn stage(&self, new: &FlowFiles) -> Result<(), Error> {
-        for (name, content) in new.each() {
-            if let Some(content) = content {
-                self.directory.stage(name, content)?;
-            }
+    fn stage(&self, flows: &FlowSet, change: &Change) -> Result<(), Error> {
+        if let Some(content) = &change.new_credentials {
+            self.directory
+                .stage(CREDENTIALS, once(content.as_slice()))?;
+        }
+        if change.new_flows {
+            self.directory
+                .stage(FLOWS, flows.json_pieces().map(str::as_bytes))?;
         }
         Ok(())
     }
 
-    /// Moves them over their files, which stay as backups.
-    pub(super) fn put_in_place(&self, new: &FlowFiles) -> Result<(), Error> {
-        for (name, _) in new.each().iter().filter(|(_, new)| new.is_some()) {
+    /// Moves staged contents over their files, which stay as backups.
+    pub(super) fn put_in_place(
+        &self,
+        names: impl Iterator<Item = &'static str>,
+    ) -> Result<(), Error> {
+        for name in names {
             if let Err(error) = self.directory.back_up(name) {
                 tracing::warn!(%error, "no backup was kept; the history has the earlier flow set");
             }
@@ -261,7 +269,7 @@ impl Disk {
     /// Makes a deployment undone whose flows could not be put in place: only its credentials can have been.
     fn take_back(&self, number: i64, change: &Change) -> Result<(), Error> {
         let present = || self.directory.read(CREDENTIALS);
-        if change.files.credentials.is_some() && present()? != change.old_credentials {
+        if change.new_credentials.is_some() && present()? != change.old_credentials {
             match &change.old_credentials {
                 Some(content) => self.directory.replace(CREDENTIALS, content)?,
                 None => self.directory.remove(CREDENTIALS)?,

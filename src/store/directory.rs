@@ -6,6 +6,7 @@ use super::Error;
 use super::failpoint;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::iter::once;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -84,9 +85,13 @@ impl Directory {
 
     /// Writes new content beside a file, which stays as it is until [`Self::put_in_place`]. Durable only after
     /// [`Self::sync_file`].
-    pub(super) fn stage(&self, name: &str, content: &[u8]) -> Result<(), Error> {
+    pub(super) fn stage<'c>(
+        &self,
+        name: &str,
+        pieces: impl Iterator<Item = &'c [u8]>,
+    ) -> Result<(), Error> {
         let staged = self.staged(name);
-        create_with(&staged, content)
+        create_with(&staged, pieces)
             .map(drop)
             .map_err(|source| failed(&staged, source))
     }
@@ -172,7 +177,7 @@ impl Directory {
                 return Ok(());
             }
             let written = failpoint::create(&path).and_then(|mut file| {
-                failpoint::write(&mut file, content)?;
+                failpoint::write(&mut file, once(content))?;
                 failpoint::sync_file(&file)
             });
             match written {
@@ -268,7 +273,7 @@ fn warn_if_open_to_others(path: &Path) -> Result<(), Error> {
 
 /// Makes a file durably, over whatever a crash has left under that name; never follows a link.
 pub(super) fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    create_with(path, content)
+    create_with(path, once(content))
         .and_then(|file| failpoint::sync_file(&file))
         .inspect_err(|_| {
             let _ = failpoint::remove(path);
@@ -276,10 +281,10 @@ pub(super) fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// The same, not durably.
-fn create_with(path: &Path, content: &[u8]) -> io::Result<File> {
+fn create_with<'c>(path: &Path, pieces: impl Iterator<Item = &'c [u8]>) -> io::Result<File> {
     failpoint::remove(path)?;
     let mut file = failpoint::create(path)?;
-    failpoint::write(&mut file, content).inspect_err(|_| {
+    failpoint::write(&mut file, pieces).inspect_err(|_| {
         let _ = failpoint::remove(path);
     })?;
     Ok(file)

@@ -133,12 +133,20 @@ impl Disk {
     }
 
     /// The same with a deployment and the flow files that it changes.
-    pub(super) fn replicate_deployment(&self, rev: &str, files: &FlowFiles) -> Result<(), Error> {
+    pub(super) fn replicate_deployment(
+        &self,
+        record: &Record,
+        new_flows: bool,
+        new_credentials: Option<&[u8]>,
+    ) -> Result<(), Error> {
         if self.replica.is_none() {
             return Ok(());
         }
-        let mut state = of_files(files);
-        state.insert(REV.to_owned(), rev.to_owned());
+        let mut state = of_files(&FlowFiles {
+            flows: new_flows.then(|| record.flows.to_json().into_bytes()),
+            credentials: new_credentials.map(<[u8]>::to_vec),
+        });
+        state.insert(REV.to_owned(), record.revision.rev.clone());
         self.replicate(state)
     }
 }

@@ -4,9 +4,12 @@
 //! Builds for tests can end the program, or let the disk be full, at any step. A release has nothing of that.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+
+/// Bytes that are written at once. Our choice: 10 MB in 150 system calls, of memory that is in the cache.
+const GATHERED: usize = 64 * 1024;
 
 /// A step comes now: the program may end here, or the step may fail.
 #[cfg(not(any(test, debug_assertions)))]
@@ -48,10 +51,14 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Writes content into a file that has none.
-pub(super) fn write(file: &mut File, content: &[u8]) -> io::Result<()> {
+/// Writes content into a file that has none; small pieces are gathered.
+pub(super) fn write<'c>(file: &mut File, pieces: impl Iterator<Item = &'c [u8]>) -> io::Result<()> {
     next()?;
-    file.write_all(content)
+    let mut file = BufWriter::with_capacity(GATHERED, file);
+    for piece in pieces {
+        file.write_all(piece)?;
+    }
+    file.flush()
 }
 
 /// Forces the content of a file to disk.

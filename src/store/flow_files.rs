@@ -37,4 +37,10 @@ impl FlowFiles {
             (FLOWS, self.flows.as_deref()),
         ]
     }
+
+    /// Those that there are.
+    pub(super) fn new_contents(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+        let each = self.each().into_iter();
+        each.filter_map(|(name, content)| Some((name, content?)))
+    }
 }

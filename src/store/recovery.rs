@@ -9,6 +9,7 @@ use super::disk::Disk;
 use super::flow_files::{Before, FlowFiles};
 use crypto::sha256;
 use serde::de::IgnoredAny;
+use std::iter::once;
 
 /// The state of one file after a deployment that may have been interrupted.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,9 +53,11 @@ impl Disk {
         let is_same = old.last() == Some(&wanted);
         wanted.flows.take_if(|_| flows == State::Done);
         wanted.credentials.take_if(|_| credentials == State::Done);
-        self.stage(&wanted)?;
+        for (name, content) in wanted.new_contents() {
+            self.directory.stage(name, once(content))?;
+        }
         self.move_torn(deployment, &present, &wanted)?;
-        self.put_in_place(&wanted)?;
+        self.put_in_place(wanted.new_contents().map(|(name, _)| name))?;
         self.unsynced = Some(deployment.number);
         self.sync_written();
         if wanted == FlowFiles::default() && !is_same {

@@ -10,6 +10,7 @@ use rustc_hash::FxBuildHasher;
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
 use std::hash::BuildHasher;
+use std::iter::once;
 use std::sync::Arc;
 
 /// The error in a submission, worded for the client: the element and the field.
@@ -242,15 +243,16 @@ impl FlowSet {
     /// The flow set as a compact JSON array: the body of `GET /flows` v1 and the content of `flows.json`.
     pub fn to_json(&self) -> String {
         let mut json = String::with_capacity(self.json_size());
-        json.push('[');
-        for (i, node) in self.nodes.iter().enumerate() {
-            if i > 0 {
-                json.push(',');
-            }
-            json.push_str(&node.text);
-        }
-        json.push(']');
+        json.extend(self.json_pieces());
         json
+    }
+
+    /// The same in small pieces, for a writer.
+    pub fn json_pieces(&self) -> impl Iterator<Item = &str> {
+        let elements = self.nodes.iter().enumerate();
+        let elements = elements.flat_map(|(i, node)| [if i == 0 { "[" } else { "," }, &node.text]);
+        let end = if self.nodes.is_empty() { "[]" } else { "]" };
+        elements.chain(once(end))
     }
 
     /// The bytes of that array.
