@@ -107,8 +107,8 @@ fn make_room(
         let taken = held.try_grow(capacity - whole.capacity());
         taken.map_err(|_| Error::MemoryBusy)?;
     }
-    whole.reserve_exact(capacity - whole.len());
-    Ok(())
+    let made = whole.try_reserve_exact(capacity - whole.len());
+    made.map_err(|_| Error::MemoryBusy)
 }
 
 /// Refuses a body that is not empty.
@@ -235,6 +235,19 @@ mod tests {
         let body = read(&mut parts(), 6, pace(), Some(&mut held)).await;
         assert!(matches!(body, Err(Error::MemoryBusy)));
         assert_eq!(held.units(), 8);
+    }
+
+    #[test]
+    fn room_is_made_at_once_for_what_is_announced_unless_it_is_charged() {
+        let mut whole = Vec::new();
+        make_room(&mut whole, 1, 1_000, None).unwrap();
+        assert_eq!(whole.capacity(), 1_000);
+        let mut held = Quota::new(100, 100).grant([127, 0, 0, 1].into());
+        let mut whole = Vec::new();
+        make_room(&mut whole, 1, 1_000, Some(&mut held)).unwrap();
+        assert_eq!((whole.capacity(), held.units()), (1, 1));
+        let too_much = make_room(&mut Vec::new(), 1, usize::MAX, None);
+        assert!(matches!(too_much, Err(Error::MemoryBusy)));
     }
 
     #[tokio::test]
