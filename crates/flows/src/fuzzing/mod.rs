@@ -99,26 +99,7 @@ pub fn deployment(data: &[u8]) {
             context("what both share changes the plan")
         );
         let kept = apply(&old, &new, &planned, &context);
-        for id in &kept {
-            assert!(
-                !credentials.contains(id),
-                "{}",
-                context("its credentials were sent")
-            );
-            let (was, is) = (meaning(&old, id, &old), meaning(&new, id, &old));
-            assert!(
-                was == is,
-                "{}",
-                context(&format!("{id} means something else"))
-            );
-            let mut seen = BTreeSet::new();
-            let broken = refers_to_changed((&old, &new), id, &mut seen);
-            assert!(
-                !broken,
-                "{}",
-                context(&format!("{id} refers to what has changed"))
-            );
-        }
+        nothing_kept_differs((&old, &new), &kept, &credentials, &context);
         if matches!(kind, DeploymentType::Full | DeploymentType::Reload) {
             assert!(planned.everything && kept.is_empty());
         } else {
@@ -132,6 +113,34 @@ pub fn deployment(data: &[u8]) {
 }
 
 type Context<'t> = &'t dyn Fn(&str) -> String;
+
+/// What goes on running means the same as before.
+fn nothing_kept_differs(
+    (old, new): (&FlowSet, &FlowSet),
+    kept: &BTreeSet<SmolStr>,
+    credentials: &HashSet<SmolStr>,
+    context: Context,
+) {
+    for id in kept {
+        assert!(
+            !credentials.contains(id),
+            "{}",
+            context("its credentials were sent")
+        );
+        let (was, is) = (meaning(old, id, old), meaning(new, id, old));
+        assert!(
+            was == is,
+            "{}",
+            context(&format!("{id} means something else"))
+        );
+        let broken = refers_to_changed((old, new), id, &mut BTreeSet::new());
+        assert!(
+            !broken,
+            "{}",
+            context(&format!("{id} refers to what has changed"))
+        );
+    }
+}
 
 /// Applies the plan to the running nodes; returns those not touched, except for wires.
 fn apply(old: &FlowSet, new: &FlowSet, plan: &Plan, context: Context) -> BTreeSet<SmolStr> {
