@@ -147,27 +147,32 @@ fn flows<'a>(old: &'a FlowSet, new: &'a FlowSet, diff: &'a Diff) -> Restart<'a> 
     Restart::Some { flows, nodes }
 }
 
-/// The nodes of `set` that can stop or start, in the order received. If all differs is some nodes, it is these alone:
+/// A restart of more than this part of a flow set looks at all of it: that is faster than to sort them. Our choice.
+const FEW: usize = 4;
+
+/// The nodes of `set` that can stop or start, in the order received. If all that differs is a few nodes, it is these alone:
 /// of 50,000 nodes no other is looked at.
 fn concerned<'a>([set, other]: [&'a FlowSet; 2], restart: &Restart<'_>) -> Vec<&'a Arc<Node>> {
+    let all = || set.nodes().iter().collect();
+    let Restart::Some { flows, nodes } = restart else {
+        return all();
+    };
+    if !flows.is_empty() || nodes.len() > set.nodes().len() / FEW {
+        return all();
+    }
     let is_around =
         |node: &&Arc<Node>| matches!(node.part(), ElementKind::Tab | ElementKind::Subflow);
-    match restart {
-        Restart::Some { flows, nodes }
-            if flows.is_empty()
-                && !set.not_shared_with(other).any(|node| is_around(&node))
-                && !other.not_shared_with(set).any(|node| is_around(&node)) =>
-        {
-            let differing = set.not_shared_with(other).map(|node| node.id.as_str());
-            let ids = differing.chain(nodes.keys().copied());
-            let mut positions: Vec<usize> = ids.filter_map(|id| set.position(id)).collect();
-            positions.sort_unstable();
-            positions.dedup();
-            let node = |at| set.nodes().get(at);
-            positions.into_iter().filter_map(node).collect()
-        }
-        Restart::All | Restart::Some { .. } => set.nodes().iter().collect(),
+    let differing: Vec<_> = set.not_shared_with(other).collect();
+    if differing.iter().any(is_around) || other.not_shared_with(set).any(|node| is_around(&node)) {
+        return all();
     }
+    let ids = differing.iter().map(|node| node.id.as_str());
+    let ids = ids.chain(nodes.keys().copied());
+    let mut positions: Vec<usize> = ids.filter_map(|id| set.position(id)).collect();
+    positions.sort_unstable();
+    positions.dedup();
+    let node = |at| set.nodes().get(at);
+    positions.into_iter().filter_map(node).collect()
 }
 
 /// The stops: flows in order of creation, global last; in each, normal nodes before config nodes, and those in the
