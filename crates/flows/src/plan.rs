@@ -221,7 +221,7 @@ fn stops(sets: [&FlowSet; 2], diff: &Diff, restart: &Restart<'_>) -> Vec<Stop> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::diff;
+    use crate::{Submission, diff};
     use std::collections::HashSet;
 
     #[test]
@@ -236,5 +236,33 @@ mod tests {
             let plan = plan(&old, &new, &diff(&old, &new, &HashSet::new()), kind);
             assert_eq!((plan.start, plan.rewire), (vec!["n".into()], vec![]));
         }
+    }
+
+    #[test]
+    fn nodes_stop_when_their_tab_becomes_a_subflow_and_start_when_it_is_a_tab_again() {
+        let others = (0..20).map(|n| format!(r#",{{"id":"{n}","type":"x","z":"t","x":1,"y":1}}"#));
+        let others: String = others.collect();
+        let set = |before: &FlowSet, around: &str| {
+            let json = format!(
+                r#"[{{"id":"s","type":"{around}"}},{{"id":"n","type":"x","z":"s","x":1,"y":1}}{others}]"#
+            );
+            Submission::v1(before, json.as_bytes()).unwrap().flows
+        };
+        let tab = set(&FlowSet::default(), "tab");
+        let subflow = set(&tab, "subflow");
+        let planned = |old: &FlowSet, new: &FlowSet| {
+            plan(
+                old,
+                new,
+                &diff(old, new, &HashSet::new()),
+                DeploymentType::Nodes,
+            )
+        };
+        let stop = vec![Stop {
+            id: "n".into(),
+            removed: true,
+        }];
+        assert_eq!(planned(&tab, &subflow).stop, stop);
+        assert_eq!(planned(&subflow, &tab).start, ["n"]);
     }
 }
