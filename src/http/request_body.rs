@@ -86,8 +86,8 @@ pub(super) fn head_size(headers: &HeaderMap) -> usize {
     sizes.sum()
 }
 
-/// Makes room for more bytes of a body, of which there will be `likely` at most. What is charged grows with what has come; for
-/// all else there is room at once: system memory is taken only where bytes are written, and copying 10 MB to grow takes longer
+/// Makes room for more bytes of a body that will probably have `likely`. What is charged grows with what has come; for all
+/// else there is room at once: system memory is taken only where bytes are written, and copying 10 MB to grow takes longer
 /// than reading them.
 fn make_room(
     whole: &mut Vec<u8>,

@@ -39,8 +39,7 @@ fn shorten(before: &FlowSet, body: &[u8]) -> Option<(Vec<u8>, Vec<Arc<Node>>)> {
     // The element's position in `before`, if the order is the same.
     let mut expected = 0;
     loop {
-        let (run, after) = run(before.nodes().get(expected..)?, rest);
-        if let Some(after) = after {
+        if let Some((run, after)) = run(before.nodes().get(expected..)?, rest) {
             known.extend_from_slice(run);
             expected += run.len();
             short.extend_from_slice(run.len().to_string().as_bytes());
@@ -65,7 +64,7 @@ fn shorten(before: &FlowSet, body: &[u8]) -> Option<(Vec<u8>, Vec<Arc<Node>>)> {
 }
 
 /// The nodes whose texts a text begins with, between commas, and what comes after them; `None`: it begins with none.
-fn run<'n, 't>(nodes: &'n [Arc<Node>], text: &'t [u8]) -> (&'n [Arc<Node>], Option<&'t [u8]>) {
+fn run<'n, 't>(nodes: &'n [Arc<Node>], text: &'t [u8]) -> Option<(&'n [Arc<Node>], &'t [u8])> {
     let (mut count, mut after) = (0, None);
     let mut next = Some(text);
     for node in nodes {
@@ -76,7 +75,7 @@ fn run<'n, 't>(nodes: &'n [Arc<Node>], text: &'t [u8]) -> (&'n [Arc<Node>], Opti
         after = Some(rest);
         next = rest.strip_prefix(b",");
     }
-    (nodes.get(..count).unwrap_or_default(), after)
+    Some((nodes.get(..count)?, after?))
 }
 
 /// The object at the beginning of a text, and what comes after it.
