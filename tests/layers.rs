@@ -400,3 +400,28 @@ fn modules_of_one_crate_form_no_circle() {
         circles.join("\n")
     );
 }
+
+#[test]
+fn a_test_of_a_promised_time_has_within_in_its_name() {
+    // `tests/run` finds them by it, and runs them alone.
+    let word = "Stopwatch::start()";
+    for entry in fs::read_dir("tests/e2e").unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() || path.ends_with("stopwatch.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let functions: Vec<&str> = text.split("\nasync fn ").skip(1).collect();
+        // Helpers of such tests are named after what they assert.
+        let of_time = |name: &str| name.contains("within_") || name.contains("_in_time");
+        for function in functions.iter().filter(|function| function.contains(word)) {
+            let name = function.split('(').next().unwrap();
+            let body = function.split("\n}").next().unwrap();
+            assert!(
+                !body.contains(word) || of_time(name),
+                "{}: {name} uses a stopwatch",
+                path.display()
+            );
+        }
+    }
+}

@@ -3,6 +3,7 @@
 //! `client.get("/flows").token(&token).send()` sends one request on a connection of its own and reads the whole
 //! [`Answer`]; [`Connection`] is for several requests on one connection, [`Raw`] for bytes that are no valid HTTP.
 
+use crate::harness::TEST_TIMEOUT;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::Response;
@@ -22,6 +23,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -372,8 +374,12 @@ impl Request {
         self.try_send().await.unwrap()
     }
 
-    /// The same where the gateway may be gone.
+    /// The same where the gateway may be gone. A gateway that never answers is an error.
     pub async fn try_send(self) -> io::Result<Answer> {
+        timeout(TEST_TIMEOUT, self.exchange()).await?
+    }
+
+    async fn exchange(self) -> io::Result<Answer> {
         let mut connection = if self.plain {
             self.client.connect_plain().await?
         } else {

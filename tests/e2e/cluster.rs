@@ -3,13 +3,14 @@
 use crate::client::{Client, PASSWORD};
 use crate::harness::{Gateway, config_text, flow_set, page, run_to_exit, until};
 use crate::proposals::{approving, decide, propose};
+use crate::stopwatch::Stopwatch;
 use flowgate::policy::Freeze;
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testing::postgres::Postgres;
 
 /// Within this a revocation must reach every gateway (docs/cluster.md).
-pub const REVOKED_WITHIN: Duration = Duration::from_secs(1);
+const REVOKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Two gateways on one store, in front of one runtime: an engine of flowgate.
 pub struct Cluster {
@@ -47,14 +48,19 @@ pub fn in_front_of(engine: &Gateway, store: &str) -> String {
     )
 }
 
-/// Waits until a gateway refuses a token; answers how long it took.
-pub async fn refusal(gateway: &Client, token: &str) -> Duration {
-    let since = Instant::now();
+/// Waits until a gateway refuses a token.
+pub async fn refusal(gateway: &Client, token: &str) {
     until("the token is refused", async || {
         !gateway.accepts_token(token).await
     })
     .await;
-    since.elapsed()
+}
+
+/// Asserts that a gateway refuses a token soon after it was revoked elsewhere.
+pub async fn assert_refused_in_time(gateway: &Client, token: &str) {
+    let stopwatch = Stopwatch::start();
+    refusal(gateway, token).await;
+    stopwatch.assert_within(REVOKED_WITHIN);
 }
 
 #[tokio::test]
@@ -82,13 +88,12 @@ async fn a_token_revoked_at_one_gateway_is_refused_by_the_other_within_a_second(
             revoke.json(&json!({ "token": token })).send().await.status,
             200
         );
-        let took = refusal(&cluster.other, &token).await;
-        assert!(took <= REVOKED_WITHIN, "it took {took:?}");
+        assert_refused_in_time(&cluster.other, &token).await;
     }
 }
 
 #[tokio::test]
-async fn a_token_is_revoked_everywhere_by_a_gateway_that_has_never_seen_it() {
+async fn a_gateway_that_has_never_seen_a_token_revokes_it_everywhere_within_a_second() {
     let cluster = Cluster::start();
     let token = cluster.one.sign_in("reader").await;
     let admin = cluster.other.sign_in("admin").await;
@@ -98,8 +103,7 @@ async fn a_token_is_revoked_everywhere_by_a_gateway_that_has_never_seen_it() {
         200
     );
     assert!(!cluster.other.accepts_token(&token).await);
-    let took = refusal(&cluster.one, &token).await;
-    assert!(took <= REVOKED_WITHIN, "it took {took:?}");
+    assert_refused_in_time(&cluster.one, &token).await;
     assert!(
         !cluster.other.accepts_token(&token).await,
         "it has not come back"
@@ -235,16 +239,18 @@ async fn a_proposal_made_at_one_gateway_is_approved_at_the_other() {
 async fn without_the_database_sessions_count_for_the_grace_and_nothing_new_happens() {
     let mut postgres = Postgres::start();
     let engine = Gateway::with("auth = \"off\"");
-    let gateway = Gateway::with(&format!(
-        "{}storage.grace = \"4s\"\n",
-        in_front_of(&engine, &postgres.url())
-    ));
+    let with_grace = |grace: &str| {
+        let lines = in_front_of(&engine, &postgres.url());
+        Gateway::with(&format!("{lines}storage.grace = \"{grace}\"\n"))
+    };
+    // One for what holds within the grace, however slow the machine is, and one for what holds after it.
+    let (gateway, impatient) = (with_grace("1h"), with_grace("1s"));
     let token = gateway.sign_in("admin").await;
     let flows = flow_set(&[page("a", "/a", "text")]);
     gateway.deploy(&token, &flows).await;
+    assert!(impatient.accepts_token(&token).await);
 
     postgres.stop();
-    let since = Instant::now();
     assert!(gateway.accepts_token(&token).await, "within the grace");
     let refused = gateway.sign_in_request("admin", PASSWORD, "*").send().await;
     assert_eq!(
@@ -266,34 +272,32 @@ async fn without_the_database_sessions_count_for_the_grace_and_nothing_new_happe
         refused.status, 503,
         "a revocation that is not kept is not acknowledged"
     );
-    assert!(
-        since.elapsed() < Duration::from_secs(4),
-        "the machine is too slow for this test's grace"
-    );
     until("the metric says so", async || {
         gateway.metric("flowgate_shared_store_reachable").await == Some(0.0)
     })
     .await;
 
     until("the grace is over", async || {
-        let answer = gateway.get("/flows").token(&token).send().await;
+        let answer = impatient.get("/flows").token(&token).send().await;
         answer.status == 503 && answer.code() == "store_unreachable"
     })
     .await;
     until("the gateway is not ready", async || {
-        gateway.operations("/readyz").await.status == 503
+        impatient.operations("/readyz").await.status == 503
     })
     .await;
 
     postgres.resume_service();
-    until("the token counts again", async || {
-        gateway.accepts_token(&token).await
-    })
-    .await;
-    until("the gateway is ready", async || {
-        gateway.operations("/readyz").await.status == 200
-    })
-    .await;
+    for gateway in [&gateway, &impatient] {
+        until("the token counts again", async || {
+            gateway.accepts_token(&token).await
+        })
+        .await;
+        until("the gateway is ready", async || {
+            gateway.operations("/readyz").await.status == 200
+        })
+        .await;
+    }
     gateway.deploy(&token, &flows).await;
     assert_eq!(
         gateway.metric("flowgate_shared_store_reachable").await,
@@ -308,15 +312,10 @@ async fn a_database_that_stands_still_holds_up_no_one_beyond_the_grace() {
     let gateway = Gateway::with(&in_front_of(&engine, &postgres.url()));
     let token = gateway.sign_in("admin").await;
     postgres.freeze(true);
-    let since = Instant::now();
+    // A request that waits without end fails with the time-out of the test.
     assert!(gateway.accepts_token(&token).await);
     let refused = gateway.sign_in_request("admin", PASSWORD, "*").send().await;
     assert_eq!(refused.status, 503);
-    assert!(
-        since.elapsed() < Duration::from_secs(30),
-        "{:?}",
-        since.elapsed()
-    );
     postgres.freeze(false);
     until("users can sign in again", async || {
         gateway
@@ -331,7 +330,7 @@ async fn a_database_that_stands_still_holds_up_no_one_beyond_the_grace() {
 
 #[test]
 fn a_shared_store_that_cannot_be_used_is_named_at_the_start() {
-    let postgres = Postgres::start_with(&["--auth=trust"], "");
+    let postgres = Postgres::start();
     let upstream = "[upstream]\nurl = \"http://127.0.0.1:1\"\n";
     let elsewhere = postgres.url().replace(&postgres.port().to_string(), "1");
     let other = postgres.url().replace("/flowgate", "/elsewhere");

@@ -1,79 +1,57 @@
 //! Flows on several threads of the engine: a function that blocks delays neither the endpoints nor the timers of other
 //! flows, and the API shows all flows as on one thread.
 
-use crate::harness::{Gateway, flow_set, page, public, restart_marker, script};
+use crate::harness::{Gateway, flow_set, public, restart_marker, script};
 use serde_json::{Value as Json, json};
-use std::time::{Duration, Instant};
 
 /// Two threads, and endpoints that are public.
 fn two_threads(paths: &[&str]) -> String {
     format!("{}[engine]\nthreads = 2\n", public(paths))
 }
 
-/// An inject node with a timer, and a function node.
-fn timer(tab: &str, seconds: &str, code: &str) -> Vec<Json> {
-    let work = format!("{tab}-work");
-    vec![
-        json!({ "id": tab, "type": "tab", "label": tab }),
-        json!({ "id": format!("{tab}-tick"), "type": "inject", "z": tab, "x": 1, "y": 1, "props": [], "repeat": seconds,
-                "wires": [[work]] }),
-        json!({ "id": work, "type": "function", "z": tab, "x": 2, "y": 1, "outputs": 1, "func": code, "wires": [[]] }),
-    ]
-}
+/// Requests and timer ticks of other flows that a blocked flow must let pass. With one thread it lets at most one request pass, which
+/// comes before it blocks.
+const MANY: u64 = 20;
 
-/// Blocks 300 of every 350 ms.
-fn blocking() -> Vec<Json> {
-    let code = "const end = Date.now() + 300; while (Date.now() < end); return null";
-    timer("block", "0.35", code)
-}
-
-/// The duration that nine of ten requests do not exceed: on the thread of the function every fifth waits for 300 ms.
-async fn usual(gateway: &Gateway, path: &str) -> Duration {
-    let mut times = Vec::new();
-    for _ in 0..100 {
-        let began = Instant::now();
-        assert_eq!(gateway.get(path).send().await.status, 200);
-        times.push(began.elapsed());
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    times.sort_unstable();
-    times[89]
+/// A flow whose timer ticks every 50 ms, and whose endpoint answers with the number of ticks.
+fn ticking() -> Vec<Json> {
+    let code = "msg.payload = String(flow.get('ticks') || 0); return msg";
+    let mut flow = script("ticks", ("get", "/ticks"), code);
+    flow.extend([
+        json!({ "id": "ticks-inject", "type": "inject", "z": "ticks", "x": 1, "y": 1, "props": [], "repeat": "0.05",
+                "wires": [["ticks-count"]] }),
+        json!({ "id": "ticks-count", "type": "function", "z": "ticks", "x": 2, "y": 1, "outputs": 1, "wires": [[]],
+                "func": "flow.set('ticks', (flow.get('ticks') || 0) + 1); return null" }),
+    ]);
+    flow
 }
 
 #[tokio::test]
 async fn a_function_that_blocks_delays_no_endpoint_and_no_timer_of_another_thread() {
-    let gateway = Gateway::with(&two_threads(&["/quiet", "/gaps"]));
+    let gateway = Gateway::with(&two_threads(&["/block", "/ticks"]));
     let token = gateway.sign_in("admin").await;
-    let mut timed = timer(
-        "timer",
-        "0.05",
-        "const now = Date.now(), before = context.get('t'); context.set('t', now);
-         if (before) flow.set('gaps', [...(flow.get('gaps') || []), now - before]); return null",
-    );
-    timed.extend(
-        script(
-            "shown",
-            ("get", "/gaps"),
-            "msg.payload = flow.get('gaps'); return msg",
-        )
-        .split_off(1),
-    );
-    for node in &mut timed[3..] {
-        node["z"] = "timer".into();
-    }
-    let flows = flow_set(&[page("quiet", "/quiet", "quiet"), blocking(), timed]);
+    let blocks = "const end = Date.now() + 5000; while (Date.now() < end); return msg";
+    let flows = flow_set(&[script("block", ("get", "/block"), blocks), ticking()]);
     gateway.deploy(&token, &flows).await;
-    let time = usual(&gateway, "/quiet").await;
-    assert!(time < Duration::from_millis(200), "{time:?}");
-    let gaps = gateway.get("/gaps").send().await.json();
-    let gaps: Vec<u64> = gaps
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(Json::as_u64)
-        .collect();
-    let late = gaps.iter().filter(|gap| **gap > 200).count();
-    assert!(gaps.len() >= 10 && late * 10 <= gaps.len(), "{gaps:?}");
+
+    let ticks = async || -> u64 {
+        let answer = gateway.get("/ticks").send().await;
+        assert_eq!(answer.status, 200);
+        answer.text().parse().unwrap()
+    };
+    let before = ticks().await;
+    let blocked = tokio::spawn(gateway.get("/block").send());
+    let (mut answered, mut last) = (0, before);
+    while !blocked.is_finished() {
+        last = ticks().await;
+        answered += 1;
+    }
+    assert_eq!(blocked.await.unwrap().status, 200);
+    assert!(
+        answered > MANY && last - before > MANY,
+        "while a function blocked, {answered} requests were answered, and a timer ticked {} times",
+        last - before
+    );
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@
 //! | `node_red` | starts a real Node-RED |
 //! | `oidc_provider` | starts a real provider of OpenID Connect |
 //! | `reverse_proxies` | starts `HAProxy` and nginx |
+//! | `stopwatch` | measures a promised time beside a control |
 //! | `scenario` | plays what users do in a browser |
 
 #![cfg(feature = "engine")]
@@ -54,6 +55,7 @@ mod raw_upstream;
 mod recording_upstream;
 mod reverse_proxies;
 mod scenario;
+mod stopwatch;
 mod streaming_request;
 #[path = "../../src/upstream/strict_reader.rs"]
 mod strict;

@@ -22,7 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::frame::{self, FrameHeader};
 use tokio_tungstenite::tungstenite::{Error, Message};
@@ -156,11 +156,9 @@ async fn an_editor_loads_while_one_client_requests_all_files_and_reads_nothing()
     let gateway = with_editor("[timeouts]\nbody_idle = \"1h\"");
     let (_connections, mut unread) = ask_and_read_nothing(&gateway, LARGE_FILE, 290).await;
     let _held = whole_share(&mut unread).await;
-    let began = Instant::now();
     let answer = answers(gateway.get(LARGE_FILE).from(HONEST), "an honest client").await;
     assert_eq!(answer.status, 200);
     assert!(answer.body.len() > 1 << 20);
-    assert!(began.elapsed() < TEST_TIMEOUT / 2, "{:?}", began.elapsed());
     // The client that has used up its share is refused.
     let answer = answers(gateway.get("/red/red.min.js"), "the greedy client").await;
     assert_eq!(

@@ -5,7 +5,7 @@ use crate::mock_upstream::{Action, MockUpstream};
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// A name that is markup, and controls a terminal.
@@ -231,7 +231,6 @@ async fn a_profile_does_not_delay_the_drain() {
             .try_send(),
     );
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let began = Instant::now();
     process.signal("TERM");
     let answer = timeout(TEST_TIMEOUT, pending)
         .await
@@ -240,11 +239,6 @@ async fn a_profile_does_not_delay_the_drain() {
         .unwrap();
     assert_eq!((answer.status, answer.code().as_str()), (503, "draining"));
     assert!(process.end().success());
-    assert!(
-        began.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        began.elapsed()
-    );
 }
 
 #[tokio::test]

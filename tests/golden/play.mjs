@@ -14,6 +14,9 @@ const TIMEOUT = 20_000;
 /** What has not come after so long does not come any more. */
 const SILENCE = Number(process.env.SILENCE ?? 10_000);
 
+/** For so many milliseconds a case goes on after the last expected message, so that one too many is seen. */
+const SURPLUS = 100;
+
 /** Where an error came from, in the words of a JavaScript engine: the lines after its message. */
 const STACK = /(\n|\\n) +at [^]*?(?="|$)/g;
 
@@ -321,7 +324,7 @@ async function silence(runtime, seen, settle, expected) {
         return;
     }
     await reached(seen, expected);
-    await sleep(expected === 0 ? settle : 20);
+    await sleep(Math.max(expected === 0 ? settle : 0, SURPLUS));
 }
 
 /** Until a message of our own has come through, if flows run: what was sent before it has, too, however busy all is. */

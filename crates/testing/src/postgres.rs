@@ -3,6 +3,7 @@
 use crate::command::run;
 use crate::ports;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -29,63 +30,41 @@ pub struct Postgres {
 impl Postgres {
     /// A server with an empty database, which believes every local user.
     pub fn start() -> Self {
-        Self::start_with(&["--auth=trust"], "")
+        let directory = tempfile::tempdir().unwrap();
+        own(directory.path());
+        copy(&trusting_cluster(), &directory.path().join("data"));
+        Self::start_in(directory, "", None)
     }
 
     /// A server which asks for a password, on connections with TLS or without.
     pub fn start_with_tls((certificate, key): (&Path, &Path), password: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         own(directory.path());
-        let copy = |from: &Path, name: &str| {
+        let own_copy = |from: &Path, name: &str| {
             let to = directory.path().join(name);
             fs::copy(from, &to).unwrap();
             fs::set_permissions(&to, fs::Permissions::from_mode(0o600)).unwrap();
             own(&to);
             to.display().to_string()
         };
-        let (certificate, key) = (copy(certificate, "tls.crt"), copy(key, "tls.key"));
+        let (certificate, key) = (own_copy(certificate, "tls.crt"), own_copy(key, "tls.key"));
         let file = directory.path().join("password");
         fs::write(&file, password).unwrap();
         own(&file);
         let file = format!("--pwfile={}", file.display());
+        let data = directory.path().join("data");
+        make_cluster(&data, &["--auth=scram-sha-256", &file]);
         let lines = format!("ssl = on\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n");
-        Self::start_in(
-            directory,
-            (&["--auth=scram-sha-256", &file], &lines),
-            Some(password.to_owned()),
-        )
+        Self::start_in(directory, &lines, Some(password.to_owned()))
     }
 
-    /// The same, made with arguments of `initdb` and lines of its configuration.
-    pub fn start_with(arguments: &[&str], lines: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        Self::start_in(directory, (arguments, lines), None)
-    }
-
-    fn start_in(
-        directory: TempDir,
-        (arguments, lines): (&[&str], &str),
-        password: Option<String>,
-    ) -> Self {
+    /// Starts a server of the cluster in `data` of a directory, with more lines of configuration.
+    fn start_in(directory: TempDir, lines: &str, password: Option<String>) -> Self {
         // A path with more than 107 bytes names no socket, so there is none.
         let settings = format!(
             "fsync = off\nunix_socket_directories = ''\nlisten_addresses = '127.0.0.1'\n{lines}\n"
         );
-        own(directory.path());
-        let data = directory.path().join("data");
-        let mut initdb = program("initdb");
-        initdb
-            .args([
-                "--no-sync",
-                "--locale=C",
-                "--encoding=UTF8",
-                "--username",
-                NAME,
-            ])
-            .args(arguments)
-            .arg("--pgdata");
-        run(initdb.arg(&data));
-        let file = data.join("postgresql.conf");
+        let file = directory.path().join("data/postgresql.conf");
         let text = fs::read_to_string(&file).unwrap();
         fs::write(&file, text + &settings).unwrap();
         let mut server = Self {
@@ -95,7 +74,6 @@ impl Postgres {
             server: None,
         };
         server.resume_service();
-        server.sql_in("postgres", &format!("CREATE DATABASE {NAME}"));
         server
     }
 
@@ -261,6 +239,55 @@ impl Drop for Postgres {
     }
 }
 
+/// A cluster which believes every local user, made once for all tests: `initdb` takes longer than most of them.
+fn trusting_cluster() -> PathBuf {
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/.cache");
+    let version = newest();
+    let version = version.parent().and_then(Path::file_name).unwrap();
+    let cached = cache.join(format!("postgresql-{}-of-{}", version.display(), user()));
+    if !cached.exists() {
+        let directory = tempfile::tempdir().unwrap();
+        own(directory.path());
+        let data = directory.path().join("data");
+        make_cluster(&data, &["--auth=trust"]);
+        fs::create_dir_all(&cache).unwrap();
+        // Another test may do the same at the same time; a directory has its name only when it is complete.
+        let complete = tempfile::tempdir_in(&cache).unwrap();
+        copy(&data, &complete.path().join("data"));
+        let _ = fs::rename(complete.path().join("data"), &cached);
+    }
+    cached
+}
+
+/// Makes a cluster with a database, with arguments of `initdb`.
+fn make_cluster(data: &Path, arguments: &[&str]) {
+    let mut initdb = program("initdb");
+    let fixed = ["--no-sync", "--locale=C", "--encoding=UTF8", "--username"];
+    initdb.args(fixed).arg(NAME).args(arguments);
+    run(initdb.arg("--pgdata").arg(data));
+    let mut server = program("postgres");
+    server
+        .args(["--single", "-j", "-D"])
+        .arg(data)
+        .arg("postgres");
+    let mut server = server
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let statement = format!("CREATE DATABASE {NAME};\n\n");
+    let mut input = server.stdin.take().unwrap();
+    input.write_all(statement.as_bytes()).unwrap();
+    drop(input);
+    assert!(server.wait().unwrap().success());
+}
+
+/// Copies a directory with its owners and modes.
+fn copy(from: &Path, to: &Path) {
+    run(Command::new("cp").arg("-a").arg(from).arg(to));
+}
+
 /// Waits until it holds, or fails with this.
 fn wait(holds: impl Fn() -> bool, failure: impl Fn() -> String) {
     let since = Instant::now();
@@ -302,11 +329,14 @@ fn newest() -> PathBuf {
     PathBuf::from(format!("/usr/lib/postgresql/{newest}/bin"))
 }
 
+/// The user of the tests.
+fn user() -> u32 {
+    std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").unwrap())
+}
+
 /// The user in the place of root: any that is not root will do.
 fn stand_in() -> Option<u32> {
-    let is_root =
-        fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
-    is_root.then_some(65_534)
+    (user() == 0).then_some(65_534)
 }
 
 /// Gives the directory to that user.

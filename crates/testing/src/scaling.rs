@@ -1,11 +1,17 @@
 //! Asserts that work grows with its input and not with its square.
 
-use std::time::{Duration, Instant};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
 
 /// A shorter time does not show growth.
 const FLOOR: Duration = Duration::from_millis(100);
-/// The machine may be busy: quadratic work fails every attempt.
+/// Caches of a busy machine are cold at times: quadratic work fails every attempt.
 const ATTEMPTS: usize = 5;
+
+/// The processor time of this thread, which does not grow while the machine runs others.
+fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap()
+}
 
 /// A text of `n` pieces.
 pub fn pieces(n: usize, piece: impl Fn(usize) -> String) -> String {
@@ -16,9 +22,9 @@ pub fn pieces(n: usize, piece: impl Fn(usize) -> String) -> String {
 pub fn assert_scales<T>(n: usize, input: impl Fn(usize) -> T, work: impl Fn(T)) {
     let time = |n| {
         let input = input(n);
-        let began = Instant::now();
+        let began = processor_time();
         work(input);
-        began.elapsed()
+        processor_time().saturating_sub(began)
     };
     let mut times = Vec::new();
     for _ in 0..ATTEMPTS {
