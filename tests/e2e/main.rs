@@ -133,6 +133,7 @@ mod json_validation;
 mod jwt;
 mod jwt_attacks;
 mod kill_during_deployments;
+mod late_statements;
 mod lifecycle;
 mod listener;
 mod memory;

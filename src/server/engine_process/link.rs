@@ -57,14 +57,18 @@ impl Member {
         if let Some(name) = state.keys().find(|name| !kept.keeps(name)) {
             return Err(format!("{name:?} is no part of the engine's state"));
         }
+        let mut is_unknown = false;
         loop {
             match kept.keep(self.fence, &state).await {
                 Ok(true) => return Ok(()),
                 // The lease is another one's: what extends it finds that too.
                 Ok(false) => std::future::pending().await,
-                Err(Error::Unreachable(_)) => sleep(RETRY).await,
-                Err(error) => return Err(error.to_string()),
+                Err(Error::Unreachable(_)) => is_unknown = true,
+                Err(error) if !is_unknown => return Err(error.to_string()),
+                // An attempt that was not answered may have arrived: it is no failure until a later one has replaced it.
+                Err(_) => {}
             }
+            sleep(RETRY).await;
         }
     }
 }

@@ -83,12 +83,12 @@ impl Database {
         before: Option<Before>,
         retention: &Retention,
     ) -> Result<i64, Error> {
-        let transaction = self.connection.begin()?;
-        let number = insert(&transaction, revision, content, before)?;
-        touched::add(&transaction, number, content.touched)?;
-        forget(&transaction, revision, retention)?;
-        transaction.commit()?;
-        Ok(number)
+        self.connection.transact(|transaction| {
+            let number = insert(transaction, revision, content, before)?;
+            touched::add(transaction, number, content.touched)?;
+            forget(transaction, revision, retention)?;
+            Ok(number)
+        })
     }
 
     /// Says that a deployment's files are on the disk.

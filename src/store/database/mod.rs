@@ -34,11 +34,10 @@ pub(super) use retention::Retention;
 pub(super) use touched::Touch;
 
 use super::Error;
-use crate::store::failpoint;
 use changes::Changed;
 #[cfg(feature = "postgres")]
 use connection::Postgres;
-use connection::{Connection, Value, values};
+use connection::{Connection, Transaction, Value, values};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -109,10 +108,10 @@ impl Database {
 
     /// The same, and other gateways take it over.
     pub(super) fn tell_fact(&self, name: &str, value: &str) -> Result<(), Error> {
-        let transaction = self.connection.begin()?;
-        transaction.execute(SAVE_FACT, values![name, value])?;
-        self.tell(&transaction, Changed::Fact(name))?;
-        transaction.commit()
+        self.connection.transact(|transaction| {
+            transaction.execute(SAVE_FACT, values![name, value])?;
+            self.tell(transaction, Changed::Fact(name))
+        })
     }
 
     /// Keeps a fact unless there is one of this name; answers the one that there is then.
@@ -136,8 +135,8 @@ impl Database {
 
     /// One statement that is a transaction of its own; answers how many rows it has changed.
     fn change(&self, sql: &str, values: &[Value<'_>]) -> Result<u64, Error> {
-        failpoint::next().map_err(failed)?;
-        self.connection.execute(sql, values)
+        let changed = |transaction: &Transaction<'_>| transaction.execute(sql, values);
+        self.connection.transact(changed)
     }
 }
 

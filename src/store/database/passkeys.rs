@@ -26,42 +26,42 @@ impl Database {
         row: &PasskeyRow,
         most: usize,
     ) -> Result<PasskeyAdded, Error> {
-        let transaction = self.connection.begin()?;
-        transaction.execute(
-            r#"DELETE FROM passkey WHERE "user" = ? AND password <> ?"#,
-            values![&row.user, &row.password],
-        )?;
-        let count = transaction.one(
-            r#"SELECT count(*) FROM passkey WHERE "user" = ?"#,
-            values![&row.user],
-            |row| row.unsigned(0),
-        )?;
-        if usize::try_from(count).unwrap_or(usize::MAX) >= most {
-            return Ok(PasskeyAdded::TooMany);
-        }
-        let added = transaction.execute(
-            &format!(
-                "INSERT INTO passkey ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-            ),
-            values![
-                &row.id,
-                &row.user,
-                &row.name,
-                &row.handle,
-                &row.rp,
-                row.algorithm,
-                &row.key,
-                i64::from(row.counter),
-                &row.password,
-                integer(row.created),
-                row.last_used.map(integer),
-            ],
-        )?;
-        transaction.commit()?;
-        Ok(if added == 1 {
-            PasskeyAdded::Added
-        } else {
-            PasskeyAdded::Taken
+        self.connection.transact(|transaction| {
+            transaction.execute(
+                r#"DELETE FROM passkey WHERE "user" = ? AND password <> ?"#,
+                values![&row.user, &row.password],
+            )?;
+            let count = transaction.one(
+                r#"SELECT count(*) FROM passkey WHERE "user" = ?"#,
+                values![&row.user],
+                |row| row.unsigned(0),
+            )?;
+            if usize::try_from(count).unwrap_or(usize::MAX) >= most {
+                return Ok(PasskeyAdded::TooMany);
+            }
+            let added = transaction.execute(
+                &format!(
+                    "INSERT INTO passkey ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+                ),
+                values![
+                    &row.id,
+                    &row.user,
+                    &row.name,
+                    &row.handle,
+                    &row.rp,
+                    row.algorithm,
+                    &row.key,
+                    i64::from(row.counter),
+                    &row.password,
+                    integer(row.created),
+                    row.last_used.map(integer),
+                ],
+            )?;
+            Ok(if added == 1 {
+                PasskeyAdded::Added
+            } else {
+                PasskeyAdded::Taken
+            })
         })
     }
 
@@ -81,11 +81,12 @@ impl Database {
     }
 
     pub(in crate::store) fn remove_passkeys(&self, ids: &[Vec<u8>]) -> Result<(), Error> {
-        let transaction = self.connection.begin()?;
-        for id in ids {
-            transaction.execute("DELETE FROM passkey WHERE id = ?", values![id])?;
-        }
-        transaction.commit()
+        self.connection.transact(|transaction| {
+            for id in ids {
+                transaction.execute("DELETE FROM passkey WHERE id = ?", values![id])?;
+            }
+            Ok(())
+        })
     }
 }
 

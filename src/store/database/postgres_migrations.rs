@@ -103,6 +103,9 @@ const MIGRATIONS: &[&str] = &[
         ADD COLUMN provider TEXT, ADD COLUMN ask_after BIGINT NOT NULL DEFAULT 0;
     CREATE TABLE used_once (key BYTEA PRIMARY KEY, until BIGINT NOT NULL);
 ",
+    "
+    CREATE TABLE engine_write (shard TEXT PRIMARY KEY, fence BIGINT NOT NULL, number BIGINT NOT NULL);
+",
 ];
 
 /// The number of a lock that is held while tables are made: the first letters of the program's name.

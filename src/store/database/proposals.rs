@@ -25,30 +25,29 @@ impl Database {
         (before, after): (&str, &str),
         (credentials, replacing): (Option<Vec<u8>>, Option<Vec<u8>>),
     ) -> Result<u64, Error> {
-        let transaction = self.connection.begin()?;
-        let number = transaction.one(
-            r#"INSERT INTO proposal (runtime, "user", how, address, at, expires, kind, base, bytes, before, after,
-                credentials, replacing)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number"#,
-            values![
-                &entry.runtime,
-                &entry.user,
-                &entry.how,
-                &entry.address,
-                integer(entry.at),
-                integer(entry.expires),
-                &entry.kind,
-                &entry.base,
-                count(bytes),
-                &pack(before),
-                &pack(after),
-                credentials.as_deref(),
-                replacing.as_deref()
-            ],
-            |row| row.unsigned(0),
-        )?;
-        transaction.commit()?;
-        Ok(number)
+        self.connection.transact(|transaction| {
+            transaction.one(
+                r#"INSERT INTO proposal (runtime, "user", how, address, at, expires, kind, base, bytes, before, after,
+                    credentials, replacing)
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number"#,
+                values![
+                    &entry.runtime,
+                    &entry.user,
+                    &entry.how,
+                    &entry.address,
+                    integer(entry.at),
+                    integer(entry.expires),
+                    &entry.kind,
+                    &entry.base,
+                    count(bytes),
+                    &pack(before),
+                    &pack(after),
+                    credentials.as_deref(),
+                    replacing.as_deref()
+                ],
+                |row| row.unsigned(0),
+            )
+        })
     }
 
     pub(in crate::store) fn remove_proposal(&self, number: u64) -> Result<(), Error> {
@@ -149,29 +148,29 @@ impl Database {
         decision: &Decision,
         kept: usize,
     ) -> Result<bool, Error> {
-        let transaction = self.connection.begin()?;
-        let changed = transaction.execute(
-                "UPDATE proposal SET state = ?1, decided_by = ?2, decided_at = ?3, reason = ?4, rev = ?5,
-                    credentials = NULL, replacing = NULL
-                 WHERE number = ?6 AND (state = 'open' OR (state = 'expired' AND ?1 = 'approved'))",
-            values![
-                decision.state.name(),
-                &decision.by,
-                integer(decision.at),
-                &decision.reason,
-                &decision.rev,
-                integer(number)
-            ])?;
-        transaction.execute(
-                "DELETE FROM proposal WHERE state <> 'open' AND number <= (
-                    SELECT number FROM proposal
-                    WHERE state <> 'open' AND runtime = (SELECT runtime FROM proposal WHERE number = ?1)
-                    ORDER BY number DESC LIMIT 1 OFFSET ?2)
-                 AND runtime = (SELECT runtime FROM proposal WHERE number = ?1)",
-            values![integer(number), count(kept)],
-        )?;
-        transaction.commit()?;
-        Ok(changed > 0)
+        self.connection.transact(|transaction| {
+            let changed = transaction.execute(
+                    "UPDATE proposal SET state = ?1, decided_by = ?2, decided_at = ?3, reason = ?4, rev = ?5,
+                        credentials = NULL, replacing = NULL
+                     WHERE number = ?6 AND (state = 'open' OR (state = 'expired' AND ?1 = 'approved'))",
+                values![
+                    decision.state.name(),
+                    &decision.by,
+                    integer(decision.at),
+                    &decision.reason,
+                    &decision.rev,
+                    integer(number)
+                ])?;
+            transaction.execute(
+                    "DELETE FROM proposal WHERE state <> 'open' AND number <= (
+                        SELECT number FROM proposal
+                        WHERE state <> 'open' AND runtime = (SELECT runtime FROM proposal WHERE number = ?1)
+                        ORDER BY number DESC LIMIT 1 OFFSET ?2)
+                     AND runtime = (SELECT runtime FROM proposal WHERE number = ?1)",
+                values![integer(number), count(kept)],
+            )?;
+            Ok(changed > 0)
+        })
     }
 
     /// Gives an open proposal another base. Its bytes are counted again, and refuse nothing: its user has not made them
@@ -202,7 +201,8 @@ impl Database {
             "UPDATE proposal SET state = 'expired', decided_at = ?1, credentials = NULL, replacing = NULL
              WHERE state = 'open' AND expires <= ?1 RETURNING {ENTRY}"
         );
-        self.connection.query(&sql, values![integer(now)], entry)
+        self.connection
+            .transact(|transaction| transaction.query(&sql, values![integer(now)], entry))
     }
 }
 

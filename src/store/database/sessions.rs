@@ -25,35 +25,35 @@ impl Database {
     pub(in crate::store) fn save_session(&self, session: &SessionRow) -> Result<(), Error> {
         let list = |list: &[String]| Json::from(list).to_string();
         let networks = session.networks.as_deref().map(list);
-        let transaction = self.connection.begin()?;
-        transaction.execute(
-            &format!(
-                r#"INSERT INTO session ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                 ON CONFLICT (token) DO UPDATE SET "user" = excluded."user", client = excluded.client,
-                    scope = excluded.scope, created = excluded.created, expires = excluded.expires,
-                    password = excluded.password, agent = excluded.agent, networks = excluded.networks,
-                    rate_limit = excluded.rate_limit, creator = excluded.creator, confirmed = excluded.confirmed,
-                    factor = excluded.factor, provider = excluded.provider"#
-            ),
-            values![
-                &session.token,
-                &session.user,
-                &session.client,
-                &list(&session.scope),
-                integer(session.created),
-                integer(session.expires),
-                &session.password,
-                &session.agent,
-                &networks,
-                &session.rate_limit,
-                &session.creator,
-                integer(session.confirmed),
-                integer(session.factor),
-                &session.provider,
-            ],
-        )?;
-        self.tell(&transaction, Changed::Session(&session.token))?;
-        transaction.commit()
+        self.connection.transact(|transaction| {
+            transaction.execute(
+                &format!(
+                    r#"INSERT INTO session ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                     ON CONFLICT (token) DO UPDATE SET "user" = excluded."user", client = excluded.client,
+                        scope = excluded.scope, created = excluded.created, expires = excluded.expires,
+                        password = excluded.password, agent = excluded.agent, networks = excluded.networks,
+                        rate_limit = excluded.rate_limit, creator = excluded.creator, confirmed = excluded.confirmed,
+                        factor = excluded.factor, provider = excluded.provider"#
+                ),
+                values![
+                    &session.token,
+                    &session.user,
+                    &session.client,
+                    &list(&session.scope),
+                    integer(session.created),
+                    integer(session.expires),
+                    &session.password,
+                    &session.agent,
+                    &networks,
+                    &session.rate_limit,
+                    &session.creator,
+                    integer(session.confirmed),
+                    integer(session.factor),
+                    &session.provider,
+                ],
+            )?;
+            self.tell(transaction, Changed::Session(&session.token))
+        })
     }
 
     /// Keeps when the user last gave the password or a second factor, and a second factor; earlier times change nothing.
@@ -62,15 +62,15 @@ impl Database {
         token: &[u8; 32],
         (confirmed, factor): (u64, u64),
     ) -> Result<(), Error> {
-        let transaction = self.connection.begin()?;
-        for (column, at) in [("confirmed", confirmed), ("factor", factor)] {
-            transaction.execute(
-                &format!("UPDATE session SET {column} = ?2 WHERE token = ?1 AND {column} < ?2"),
-                values![token, integer(at)],
-            )?;
-        }
-        self.tell(&transaction, Changed::Session(token))?;
-        transaction.commit()
+        self.connection.transact(|transaction| {
+            for (column, at) in [("confirmed", confirmed), ("factor", factor)] {
+                transaction.execute(
+                    &format!("UPDATE session SET {column} = ?2 WHERE token = ?1 AND {column} < ?2"),
+                    values![token, integer(at)],
+                )?;
+            }
+            self.tell(transaction, Changed::Session(token))
+        })
     }
 
     /// Claims, until a time, to ask the provider of a session; gives what it said last. `None`: it is not yet time, as another
@@ -80,12 +80,11 @@ impl Database {
         token: &[u8; 32],
         (until, now): (u64, u64),
     ) -> Result<Option<String>, Error> {
-        let transaction = self.connection.begin()?;
-        let sql = "UPDATE session SET ask_after = ? WHERE token = ? AND ask_after <= ? RETURNING provider";
-        let values = values![integer(until), token, integer(now)];
-        let claimed = transaction.first(sql, values, |row| row.get(0))?;
-        transaction.commit()?;
-        Ok(claimed)
+        self.connection.transact(|transaction| {
+            let sql = "UPDATE session SET ask_after = ? WHERE token = ? AND ask_after <= ? RETURNING provider";
+            let values = values![integer(until), token, integer(now)];
+            transaction.first(sql, values, |row| row.get(0))
+        })
     }
 
     /// Keeps what the provider of a session has said, and when it is asked next, unless the session has ended.
@@ -94,12 +93,13 @@ impl Database {
         token: &[u8; 32],
         (sealed, next): (&str, u64),
     ) -> Result<(), Error> {
-        let transaction = self.connection.begin()?;
-        let sql = "UPDATE session SET provider = ?, ask_after = ? WHERE token = ?";
-        if transaction.execute(sql, values![sealed, integer(next), token])? > 0 {
-            self.tell(&transaction, Changed::Session(token))?;
-        }
-        transaction.commit()
+        self.connection.transact(|transaction| {
+            let sql = "UPDATE session SET provider = ?, ask_after = ? WHERE token = ?";
+            if transaction.execute(sql, values![sealed, integer(next), token])? > 0 {
+                self.tell(transaction, Changed::Session(token))?;
+            }
+            Ok(())
+        })
     }
 
     /// Keeps when sessions were used last at this gateway.
@@ -107,39 +107,42 @@ impl Database {
         if !self.connection.is_shared() {
             return Ok(());
         }
-        let transaction = self.connection.begin()?;
-        for (token, used) in uses {
-            transaction.execute(
-                "UPDATE session SET used = ?2 WHERE token = ?1 AND used < ?2",
-                values![token, integer(*used)],
-            )?;
-        }
-        transaction.commit()
+        self.connection.transact(|transaction| {
+            for (token, used) in uses {
+                transaction.execute(
+                    "UPDATE session SET used = ?2 WHERE token = ?1 AND used < ?2",
+                    values![token, integer(*used)],
+                )?;
+            }
+            Ok(())
+        })
     }
 
     pub(in crate::store) fn bind_sessions(
         &self,
         sessions: &[([u8; 32], [u8; 32])],
     ) -> Result<(), Error> {
-        let transaction = self.connection.begin()?;
-        for (token, password) in sessions {
-            transaction.execute(
-                "UPDATE session SET password = ? WHERE token = ?",
-                values![password, token],
-            )?;
-        }
-        transaction.commit()
+        self.connection.transact(|transaction| {
+            for (token, password) in sessions {
+                transaction.execute(
+                    "UPDATE session SET password = ? WHERE token = ?",
+                    values![password, token],
+                )?;
+            }
+            Ok(())
+        })
     }
 
     pub(in crate::store) fn remove_sessions(&self, tokens: &[[u8; 32]]) -> Result<(), Error> {
-        let transaction = self.connection.begin()?;
-        for token in tokens {
-            let sql = "DELETE FROM session WHERE token = ?";
-            if transaction.execute(sql, values![token])? > 0 {
-                self.tell(&transaction, Changed::SessionEnded(token))?;
+        self.connection.transact(|transaction| {
+            for token in tokens {
+                let sql = "DELETE FROM session WHERE token = ?";
+                if transaction.execute(sql, values![token])? > 0 {
+                    self.tell(transaction, Changed::SessionEnded(token))?;
+                }
             }
-        }
-        transaction.commit()
+            Ok(())
+        })
     }
 }
 

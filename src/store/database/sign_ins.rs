@@ -26,28 +26,28 @@ impl Database {
     }
 
     pub(in crate::store) fn save_failure(&self, failure: &FailureRow) -> Result<(), Error> {
-        let transaction = self.connection.begin()?;
-        let newest: i64 = transaction.one(
-            r#"INSERT INTO failure ("user", address, at) VALUES (?, ?, ?) RETURNING number"#,
-            values![&failure.user, &failure.address, integer(failure.at)],
-            |row| row.get(0),
-        )?;
-        transaction.execute(
-            "DELETE FROM failure WHERE number <= ?",
-            values![newest - FAILURES],
-        )?;
-        self.tell(&transaction, Changed::Failure(failure))?;
-        transaction.commit()
+        self.connection.transact(|transaction| {
+            let newest: i64 = transaction.one(
+                r#"INSERT INTO failure ("user", address, at) VALUES (?, ?, ?) RETURNING number"#,
+                values![&failure.user, &failure.address, integer(failure.at)],
+                |row| row.get(0),
+            )?;
+            transaction.execute(
+                "DELETE FROM failure WHERE number <= ?",
+                values![newest - FAILURES],
+            )?;
+            self.tell(transaction, Changed::Failure(failure))
+        })
     }
 
     pub(in crate::store) fn clear_failures(&self, user: &str, address: &str) -> Result<(), Error> {
-        let transaction = self.connection.begin()?;
-        transaction.execute(
-            r#"DELETE FROM failure WHERE "user" = ? AND address = ?"#,
-            values![user, address],
-        )?;
-        self.tell(&transaction, Changed::FailuresCleared(user, address))?;
-        transaction.commit()
+        self.connection.transact(|transaction| {
+            transaction.execute(
+                r#"DELETE FROM failure WHERE "user" = ? AND address = ?"#,
+                values![user, address],
+            )?;
+            self.tell(transaction, Changed::FailuresCleared(user, address))
+        })
     }
 
     /// Remembers a code of a second factor; false: it was there. Codes that can be right no more are forgotten, but recovery
@@ -58,17 +58,17 @@ impl Database {
         code: &[u8],
         now: u64,
     ) -> Result<bool, Error> {
-        let transaction = self.connection.begin()?;
-        transaction.execute(
-            "DELETE FROM used_code WHERE length(code) < 32 AND at < ?",
-            values![integer(now.saturating_sub(CODES_KEPT))],
-        )?;
-        let added = transaction.execute(
-            r#"INSERT INTO used_code ("user", code, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"#,
-            values![user, code, integer(now)],
-        )?;
-        transaction.commit()?;
-        Ok(added == 1)
+        self.connection.transact(|transaction| {
+            transaction.execute(
+                "DELETE FROM used_code WHERE length(code) < 32 AND at < ?",
+                values![integer(now.saturating_sub(CODES_KEPT))],
+            )?;
+            let added = transaction.execute(
+                r#"INSERT INTO used_code ("user", code, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"#,
+                values![user, code, integer(now)],
+            )?;
+            Ok(added == 1)
+        })
     }
 
     /// Remembers, until a time, that something that counts once was used; false: it was before.
@@ -77,15 +77,15 @@ impl Database {
         key: &[u8; 32],
         (until, now): (u64, u64),
     ) -> Result<bool, Error> {
-        let transaction = self.connection.begin()?;
-        let expired = "DELETE FROM used_once WHERE until <= ?";
-        transaction.execute(expired, values![integer(now)])?;
-        let added = transaction.execute(
-            "INSERT INTO used_once (key, until) VALUES (?, ?) ON CONFLICT DO NOTHING",
-            values![key, integer(until)],
-        )?;
-        transaction.commit()?;
-        Ok(added == 1)
+        self.connection.transact(|transaction| {
+            let expired = "DELETE FROM used_once WHERE until <= ?";
+            transaction.execute(expired, values![integer(now)])?;
+            let added = transaction.execute(
+                "INSERT INTO used_once (key, until) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                values![key, integer(until)],
+            )?;
+            Ok(added == 1)
+        })
     }
 
     pub(in crate::store) fn known_addresses(&self, since: u64) -> Result<Vec<AddressRow>, Error> {
@@ -108,21 +108,21 @@ impl Database {
         row: &AddressRow,
         keep: usize,
     ) -> Result<(), Error> {
-        let transaction = self.connection.begin()?;
-        transaction.execute(
-            r#"INSERT INTO known_address ("user", address, at) VALUES (?, ?, ?)
-             ON CONFLICT ("user", address) DO UPDATE SET at = excluded.at"#,
-            values![&row.user, &row.address, integer(row.at)],
-        )?;
-        transaction.execute(
-            r#"DELETE FROM known_address WHERE "user" = ?1 AND address NOT IN
-                (SELECT address FROM known_address WHERE "user" = ?1 ORDER BY at DESC LIMIT ?2)"#,
-            values![&row.user, i64::try_from(keep).unwrap_or(i64::MAX)],
-        )?;
-        self.tell(
-            &transaction,
-            Changed::KnownAddress(&row.user, &row.address, row.at),
-        )?;
-        transaction.commit()
+        self.connection.transact(|transaction| {
+            transaction.execute(
+                r#"INSERT INTO known_address ("user", address, at) VALUES (?, ?, ?)
+                 ON CONFLICT ("user", address) DO UPDATE SET at = excluded.at"#,
+                values![&row.user, &row.address, integer(row.at)],
+            )?;
+            transaction.execute(
+                r#"DELETE FROM known_address WHERE "user" = ?1 AND address NOT IN
+                    (SELECT address FROM known_address WHERE "user" = ?1 ORDER BY at DESC LIMIT ?2)"#,
+                values![&row.user, i64::try_from(keep).unwrap_or(i64::MAX)],
+            )?;
+            self.tell(
+                transaction,
+                Changed::KnownAddress(&row.user, &row.address, row.at),
+            )
+        })
     }
 }

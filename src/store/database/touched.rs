@@ -185,15 +185,16 @@ impl Database {
         &self,
         found: &[(i64, Vec<Touched>)],
     ) -> Result<(), Error> {
-        let transaction = self.connection.begin()?;
-        for (number, touched) in found {
-            add(&transaction, *number, touched)?;
-            transaction.execute(
-                "UPDATE deployments SET touched_bytes = ? WHERE number = ?",
-                values![bytes(touched), *number],
-            )?;
-        }
-        transaction.execute("DELETE FROM fact WHERE name = ?", values![UNLISTED])?;
-        transaction.commit()
+        self.connection.transact(|transaction| {
+            for (number, touched) in found {
+                add(transaction, *number, touched)?;
+                transaction.execute(
+                    "UPDATE deployments SET touched_bytes = ? WHERE number = ?",
+                    values![bytes(touched), *number],
+                )?;
+            }
+            transaction.execute("DELETE FROM fact WHERE name = ?", values![UNLISTED])?;
+            Ok(())
+        })
     }
 }

@@ -25,6 +25,8 @@ pub struct KeptState {
     client: Option<Client>,
     /// The shard; empty: the main one.
     shard: String,
+    /// The number of the last write that was sent.
+    number: i64,
 }
 
 impl KeptState {
@@ -33,6 +35,7 @@ impl KeptState {
             connector,
             client: None,
             shard,
+            number: 0,
         }
     }
 
@@ -108,16 +111,24 @@ impl KeptState {
         }
     }
 
-    /// Keeps a part of it for the holder of the lease; false: that is another one now.
+    /// Keeps a part of it for the holder of the lease; false: that is another one now. Each attempt has a number, and one that
+    /// arrives after a later one changes nothing: a write that took too long and was sent again may still be on its way.
     pub async fn keep(&mut self, fence: i64, state: &EngineState) -> Result<bool, Error> {
         // The lock does not wait for renewals, and a change of the holder waits for it: the fencing number is the row's key.
         let sql = "WITH held AS (
                        SELECT 1 FROM engine_lease WHERE shard = $4 AND fence = $1 AND holder IS NOT NULL FOR KEY SHARE
+                   ), newest AS (
+                       INSERT INTO engine_write (shard, fence, number) SELECT $4, $1, $6::bigint FROM held
+                       ON CONFLICT (shard) DO UPDATE SET fence = excluded.fence, number = excluded.number
+                       WHERE (engine_write.fence, engine_write.number) < (excluded.fence, excluded.number)
+                       RETURNING 1
                    )
                    INSERT INTO engine_state (name, content, packed)
                    SELECT part.name, part.content, part.packed
-                   FROM unnest($2::text[], $3::bytea[], $5::boolean[]) AS part (name, content, packed), held
+                   FROM unnest($2::text[], $3::bytea[], $5::boolean[]) AS part (name, content, packed), newest
                    ON CONFLICT (name) DO UPDATE SET content = excluded.content, packed = excluded.packed";
+        self.number += 1;
+        let number = self.number;
         let names: Vec<String> = state
             .keys()
             .map(|name| self.name_in_database(name))
@@ -126,7 +137,8 @@ impl KeptState {
             state.values().map(|text| as_stored(text)).unzip();
         let client = self.connected().await?;
         let shard = self.shard.clone();
-        let values: [&(dyn ToSql + Sync); 5] = [&fence, &names, &contents, &shard, &packed];
+        let values: [&(dyn ToSql + Sync); 6] =
+            [&fence, &names, &contents, &shard, &packed, &number];
         let asked = client.execute(sql, &values);
         let kept = timeout(TRANSFER, asked).await.map_err(|_| late())?;
         let kept = kept.map_err(|error| failure(&error))?;

@@ -31,10 +31,11 @@ const ARRIVE: Duration = Duration::from_secs(5);
 const OLDEST: i32 = 140_000;
 
 /// What a session may take. A gateway that was stopped in the midst of something must not hold a lock for ever; one that
-/// is alive asks something every few seconds. Our choices.
+/// is alive asks something every few seconds. A transaction may be idle for a shorter time than a gateway waits for an answer:
+/// a `COMMIT` that the gateway has given up on changes nothing when it arrives. Our choices.
 const LIMITS: &str = "
     SET statement_timeout = '8s'; SET lock_timeout = '5s'; SET idle_session_timeout = '20s';
-    SET idle_in_transaction_session_timeout = '10s';
+    SET idle_in_transaction_session_timeout = '8s';
 ";
 
 /// The error of a wait for a lock that has lasted for as long as the server allows.
@@ -138,7 +139,8 @@ pub(in crate::store) fn failure(error: &tokio_postgres::Error) -> Error {
 
 /// Whether the connection is of no use any more.
 pub(in crate::store) fn is_lost(error: &tokio_postgres::Error) -> bool {
-    const OF_SERVER: [&SqlState; 4] = [
+    const OF_SERVER: [&SqlState; 5] = [
+        &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
         &SqlState::ADMIN_SHUTDOWN,
         &SqlState::CRASH_SHUTDOWN,
         &SqlState::CANNOT_CONNECT_NOW,

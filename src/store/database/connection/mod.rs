@@ -111,6 +111,18 @@ impl Connection {
         })
     }
 
+    /// Carries out a transaction. PostgreSQL ends one that is idle before this gateway gives up on its `COMMIT`, so a change that
+    /// was reported as failed cannot arrive later and replace a newer one.
+    pub(super) fn transact<T>(
+        &self,
+        work: impl Fn(&Transaction<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let transaction = self.begin()?;
+        let done = work(&transaction)?;
+        transaction.commit()?;
+        Ok(done)
+    }
+
     /// Whether other gateways have connections to the same database.
     pub(super) fn is_shared(&self) -> bool {
         !matches!(self, Self::Sqlite(_))
