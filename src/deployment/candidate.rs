@@ -113,6 +113,7 @@ async fn stored(store: &Store) -> Result<Next, Error> {
         store::Error::Invalid { .. } => Error::StorageInvalid(error),
         store::Error::Io { .. }
         | store::Error::Unreachable(_)
+        | store::Error::Busy { .. }
         | store::Error::Database(_)
         | store::Error::Damaged { .. }
         | store::Error::InUse { .. } => Error::Store(error),

@@ -84,6 +84,14 @@ pub enum Error {
     /// The database that gateways share cannot be reached, or was lost before it answered.
     #[error("the shared database cannot be reached: {0}")]
     Unreachable(String),
+    /// The database that gateways share has changed nothing, because others are in the way.
+    #[error("the shared database is busy: {reason}")]
+    Busy {
+        /// The database's message.
+        reason: String,
+        /// Whether it has undone the whole transaction, which can be carried out again at once; else it was too slow.
+        is_undone: bool,
+    },
     /// The database failed.
     #[error("{0}")]
     Database(String),

@@ -214,7 +214,9 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::UnexpectedBody => refuse(S::BAD_REQUEST, "unexpected_body"),
         Error::AuditLog(reason) => audit::error(error, reason),
         Error::History(error) => history::response(error),
-        Error::CutOff | Error::Store(store::Error::Unreachable(_)) => busy(error, UNREACHABLE),
+        Error::CutOff | Error::Store(store::Error::Unreachable(_) | store::Error::Busy { .. }) => {
+            busy(error, UNREACHABLE)
+        }
         Error::Store(_) => history::storage_failed(),
         Error::Body(_) | Error::Parameter(_) => refuse(S::BAD_REQUEST, "invalid_request"),
         Error::Form(reason) => oauth::described(S::BAD_REQUEST, "invalid_request", reason),
@@ -318,7 +320,7 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
         deployment::Error::Proposed(_) => refuse(S::FORBIDDEN, "approval_required"),
         deployment::Error::Proposal(error) => proposals::error(error),
         deployment::Error::StorageInvalid(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_invalid"),
-        deployment::Error::Store(store::Error::Unreachable(_)) => {
+        deployment::Error::Store(store::Error::Unreachable(_) | store::Error::Busy { .. }) => {
             retry_after(refuse(S::SERVICE_UNAVAILABLE, UNREACHABLE), RETRY_DELAY)
         }
         deployment::Error::Store(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_failed"),

@@ -29,7 +29,9 @@ pub(super) fn sign_in(error: &SignInError) -> Response<Body> {
             "invalid_scope",
             "the user's permissions do not cover the scope",
         ),
-        SignInError::Store(store::Error::Unreachable(_)) => unreachable_store(),
+        SignInError::Store(store::Error::Unreachable(_) | store::Error::Busy { .. }) => {
+            unreachable_store()
+        }
         SignInError::Store(_) => described(
             S::INTERNAL_SERVER_ERROR,
             "server_error",
@@ -60,7 +62,9 @@ fn unreachable_store() -> Response<Body> {
 pub(super) fn revocation(error: &RevokeError) -> Response<Body> {
     match error {
         RevokeError::NotYours => unauthorized(INSUFFICIENT_SCOPE),
-        RevokeError::Store(store::Error::Unreachable(_)) => unreachable_store(),
+        RevokeError::Store(store::Error::Unreachable(_) | store::Error::Busy { .. }) => {
+            unreachable_store()
+        }
         RevokeError::Store(_) => described(
             StatusCode::INTERNAL_SERVER_ERROR,
             "server_error",

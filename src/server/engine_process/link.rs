@@ -64,6 +64,7 @@ impl Member {
                 // The lease is another one's: what extends it finds that too.
                 Ok(false) => std::future::pending().await,
                 Err(Error::Unreachable(_)) => is_unknown = true,
+                Err(Error::Busy { .. }) => {}
                 Err(error) if !is_unknown => return Err(error.to_string()),
                 // An attempt that was not answered may have arrived: it is no failure until a later one has replaced it.
                 Err(_) => {}

@@ -3,7 +3,7 @@
 //! A change is logged in the transaction that makes it. Nothing is logged in a file of SQLite, which one process has.
 
 use super::Database;
-use super::connection::{Transaction, values};
+use super::connection::{Connection, Transaction, values};
 use crate::store::{Error, FailureRow};
 
 /// A change that others take over.
@@ -62,13 +62,48 @@ impl Database {
         self.gateway
     }
 
-    /// Logs a change.
-    pub(super) fn tell(
+    /// Carries out a transaction whose changes other gateways take over. The lock of the log is its first: one that is taken after
+    /// those of rows lets two transactions wait for each other.
+    pub(super) fn transact_logged<T>(
         &self,
-        transaction: &Transaction<'_>,
-        changed: Changed<'_>,
-    ) -> Result<(), Error> {
-        if !transaction.is_shared() {
+        work: impl Fn(&Logged<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.connection.transact(|transaction| {
+            if transaction.is_shared() {
+                // Held until the transaction ends: numbers are committed in their order, and a reader of one has read all
+                // earlier ones.
+                transaction.one(
+                    "SELECT pg_advisory_xact_lock(?) IS NULL",
+                    values![ORDER],
+                    |row| row.get::<bool>(0),
+                )?;
+            }
+            work(&Logged {
+                transaction,
+                gateway: &self.gateway,
+            })
+        })
+    }
+}
+
+/// A transaction that has the lock of the log of changes.
+pub(super) struct Logged<'a> {
+    transaction: &'a Transaction<'a>,
+    gateway: &'a [u8; 16],
+}
+
+impl std::ops::Deref for Logged<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.transaction
+    }
+}
+
+impl Logged<'_> {
+    /// Logs a change.
+    pub(super) fn log(&self, changed: Changed<'_>) -> Result<(), Error> {
+        if !self.is_shared() {
             return Ok(());
         }
         let nothing: Option<&str> = None;
@@ -88,14 +123,7 @@ impl Database {
             }
             Changed::Fact(name) => (FACT, None, (Some(name), nothing), None),
         };
-        // Held until the transaction ends: numbers are committed in their order, and a reader of one has read all
-        // earlier ones.
-        transaction.one(
-            "SELECT pg_advisory_xact_lock(?) IS NULL",
-            values![ORDER],
-            |row| row.get::<bool>(0),
-        )?;
-        transaction.execute(
+        self.execute(
             "INSERT INTO change (gateway, kind, key, name, address, at) VALUES (?, ?, ?, ?, ?, ?)",
             values![
                 self.gateway.as_slice(),
@@ -106,7 +134,6 @@ impl Database {
                 at
             ],
         )?;
-        transaction.execute(&format!("NOTIFY {CHANNEL}"), &[])?;
-        Ok(())
+        self.execute(&format!("NOTIFY {CHANNEL}"), &[]).map(drop)
     }
 }

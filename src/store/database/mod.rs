@@ -108,9 +108,9 @@ impl Database {
 
     /// The same, and other gateways take it over.
     pub(super) fn tell_fact(&self, name: &str, value: &str) -> Result<(), Error> {
-        self.connection.transact(|transaction| {
+        self.transact_logged(|transaction| {
             transaction.execute(SAVE_FACT, values![name, value])?;
-            self.tell(transaction, Changed::Fact(name))
+            transaction.log(Changed::Fact(name))
         })
     }
 

@@ -81,8 +81,10 @@ impl Database {
     }
 
     pub(in crate::store) fn remove_passkeys(&self, ids: &[Vec<u8>]) -> Result<(), Error> {
+        let mut ids = ids.to_vec();
+        ids.sort_unstable();
         self.connection.transact(|transaction| {
-            for id in ids {
+            for id in &ids {
                 transaction.execute("DELETE FROM passkey WHERE id = ?", values![id])?;
             }
             Ok(())

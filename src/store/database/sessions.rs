@@ -25,7 +25,7 @@ impl Database {
     pub(in crate::store) fn save_session(&self, session: &SessionRow) -> Result<(), Error> {
         let list = |list: &[String]| Json::from(list).to_string();
         let networks = session.networks.as_deref().map(list);
-        self.connection.transact(|transaction| {
+        self.transact_logged(|transaction| {
             transaction.execute(
                 &format!(
                     r#"INSERT INTO session ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -52,7 +52,7 @@ impl Database {
                     &session.provider,
                 ],
             )?;
-            self.tell(transaction, Changed::Session(&session.token))
+            transaction.log(Changed::Session(&session.token))
         })
     }
 
@@ -62,14 +62,14 @@ impl Database {
         token: &[u8; 32],
         (confirmed, factor): (u64, u64),
     ) -> Result<(), Error> {
-        self.connection.transact(|transaction| {
+        self.transact_logged(|transaction| {
             for (column, at) in [("confirmed", confirmed), ("factor", factor)] {
                 transaction.execute(
                     &format!("UPDATE session SET {column} = ?2 WHERE token = ?1 AND {column} < ?2"),
                     values![token, integer(at)],
                 )?;
             }
-            self.tell(transaction, Changed::Session(token))
+            transaction.log(Changed::Session(token))
         })
     }
 
@@ -93,10 +93,10 @@ impl Database {
         token: &[u8; 32],
         (sealed, next): (&str, u64),
     ) -> Result<(), Error> {
-        self.connection.transact(|transaction| {
+        self.transact_logged(|transaction| {
             let sql = "UPDATE session SET provider = ?, ask_after = ? WHERE token = ?";
             if transaction.execute(sql, values![sealed, integer(next), token])? > 0 {
-                self.tell(transaction, Changed::Session(token))?;
+                transaction.log(Changed::Session(token))?;
             }
             Ok(())
         })
@@ -107,8 +107,10 @@ impl Database {
         if !self.connection.is_shared() {
             return Ok(());
         }
+        let mut uses = uses.to_vec();
+        uses.sort_unstable();
         self.connection.transact(|transaction| {
-            for (token, used) in uses {
+            for (token, used) in &uses {
                 transaction.execute(
                     "UPDATE session SET used = ?2 WHERE token = ?1 AND used < ?2",
                     values![token, integer(*used)],
@@ -122,8 +124,10 @@ impl Database {
         &self,
         sessions: &[([u8; 32], [u8; 32])],
     ) -> Result<(), Error> {
+        let mut sessions = sessions.to_vec();
+        sessions.sort_unstable();
         self.connection.transact(|transaction| {
-            for (token, password) in sessions {
+            for (token, password) in &sessions {
                 transaction.execute(
                     "UPDATE session SET password = ? WHERE token = ?",
                     values![password, token],
@@ -134,11 +138,13 @@ impl Database {
     }
 
     pub(in crate::store) fn remove_sessions(&self, tokens: &[[u8; 32]]) -> Result<(), Error> {
-        self.connection.transact(|transaction| {
-            for token in tokens {
+        let mut tokens = tokens.to_vec();
+        tokens.sort_unstable();
+        self.transact_logged(|transaction| {
+            for token in &tokens {
                 let sql = "DELETE FROM session WHERE token = ?";
                 if transaction.execute(sql, values![token])? > 0 {
-                    self.tell(transaction, Changed::SessionEnded(token))?;
+                    transaction.log(Changed::SessionEnded(token))?;
                 }
             }
             Ok(())

@@ -26,7 +26,7 @@ impl Database {
     }
 
     pub(in crate::store) fn save_failure(&self, failure: &FailureRow) -> Result<(), Error> {
-        self.connection.transact(|transaction| {
+        self.transact_logged(|transaction| {
             let newest: i64 = transaction.one(
                 r#"INSERT INTO failure ("user", address, at) VALUES (?, ?, ?) RETURNING number"#,
                 values![&failure.user, &failure.address, integer(failure.at)],
@@ -36,17 +36,17 @@ impl Database {
                 "DELETE FROM failure WHERE number <= ?",
                 values![newest - FAILURES],
             )?;
-            self.tell(transaction, Changed::Failure(failure))
+            transaction.log(Changed::Failure(failure))
         })
     }
 
     pub(in crate::store) fn clear_failures(&self, user: &str, address: &str) -> Result<(), Error> {
-        self.connection.transact(|transaction| {
+        self.transact_logged(|transaction| {
             transaction.execute(
                 r#"DELETE FROM failure WHERE "user" = ? AND address = ?"#,
                 values![user, address],
             )?;
-            self.tell(transaction, Changed::FailuresCleared(user, address))
+            transaction.log(Changed::FailuresCleared(user, address))
         })
     }
 
@@ -108,7 +108,7 @@ impl Database {
         row: &AddressRow,
         keep: usize,
     ) -> Result<(), Error> {
-        self.connection.transact(|transaction| {
+        self.transact_logged(|transaction| {
             transaction.execute(
                 r#"INSERT INTO known_address ("user", address, at) VALUES (?, ?, ?)
                  ON CONFLICT ("user", address) DO UPDATE SET at = excluded.at"#,
@@ -119,9 +119,7 @@ impl Database {
                     (SELECT address FROM known_address WHERE "user" = ?1 ORDER BY at DESC LIMIT ?2)"#,
                 values![&row.user, i64::try_from(keep).unwrap_or(i64::MAX)],
             )?;
-            self.tell(
-                transaction,
-                Changed::KnownAddress(&row.user, &row.address, row.at),
+            transaction.log(Changed::KnownAddress(&row.user, &row.address, row.at),
             )
         })
     }

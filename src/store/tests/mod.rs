@@ -8,6 +8,8 @@ mod outside_edits;
 mod persistence;
 mod power_loss;
 mod retention;
+#[cfg(feature = "postgres")]
+mod shared;
 mod touched;
 mod upstreams;
 

@@ -128,10 +128,22 @@ pub(in crate::store) async fn limit(client: &Client) -> Result<(), Error> {
     }
 }
 
-/// The error of a statement: the connection is lost, or PostgreSQL refuses it.
+/// The error of a statement: the connection is lost, others are in its way, or PostgreSQL refuses it.
 pub(in crate::store) fn failure(error: &tokio_postgres::Error) -> Error {
+    const UNDONE: [SqlState; 2] = [
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+    ];
+    const TOO_LATE: [SqlState; 2] = [LOCK_IS_TAKEN, SqlState::QUERY_CANCELED];
+    let has = |states: &[SqlState]| error.code().is_some_and(|code| states.contains(code));
+    let is_undone = has(&UNDONE);
     if is_lost(error) {
         Error::Unreachable(text(error))
+    } else if is_undone || has(&TOO_LATE) {
+        Error::Busy {
+            reason: text(error),
+            is_undone,
+        }
     } else {
         Error::Database(text(error))
     }
