@@ -1,4 +1,4 @@
-//! `flowgate store migrate`: moves the state between the file in the data directory and PostgreSQL.
+//! `flowgate store`: moves the state between the file in the data directory and PostgreSQL, and lets gateways with another secret use it.
 
 use crate::config::Config;
 use crate::store::{self, MigrateTo};
@@ -16,6 +16,13 @@ pub(super) enum StoreCommand {
         after_help = "Examples:\n  flowgate store migrate --from sqlite --to postgres\n  flowgate store migrate --from postgres --to sqlite"
     )]
     Migrate(Migrate),
+    /// Let gateways with the present secret use the database in `[storage] url`
+    ///
+    /// For a `[storage] credential_secret` that is lost. What was encrypted with it cannot be decrypted any more: the flows start
+    /// without credentials, proposals cannot be approved, users of providers sign in again. The encrypted credentials of the flows are
+    /// kept in the database. No gateway may run meanwhile. Give all of them the new secret afterwards.
+    #[command(after_help = "Example:\n  flowgate store new-secret")]
+    NewSecret,
 }
 
 #[derive(Args)]
@@ -36,7 +43,16 @@ enum Kind {
 
 /// Carries it out.
 pub(super) fn run(config: &Config, command: &StoreCommand) -> ExitCode {
-    let StoreCommand::Migrate(Migrate { from, to }) = command;
+    match command {
+        StoreCommand::Migrate(migrate) => copy(config, migrate),
+        StoreCommand::NewSecret => ended(
+            store::accept_new_secret(&config.storage)
+                .map(|()| "gateways with this secret can use the database from now on".to_owned()),
+        ),
+    }
+}
+
+fn copy(config: &Config, Migrate { from, to }: &Migrate) -> ExitCode {
     if from == to {
         eprintln!("flowgate: --from and --to are the same");
         return ExitCode::FAILURE;
@@ -45,9 +61,13 @@ pub(super) fn run(config: &Config, command: &StoreCommand) -> ExitCode {
         Kind::Sqlite => MigrateTo::Sqlite,
         Kind::Postgres => MigrateTo::Postgres,
     };
-    match store::migrate(&config.storage, to) {
-        Ok(rows) => {
-            println!("{rows} rows copied");
+    ended(store::migrate(&config.storage, to).map(|rows| format!("{rows} rows copied")))
+}
+
+fn ended(done: Result<String, store::Error>) -> ExitCode {
+    match done {
+        Ok(done) => {
+            println!("{done}");
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -115,6 +115,8 @@ async fn stored(store: &Store) -> Result<Next, Error> {
         | store::Error::Unreachable(_)
         | store::Error::Busy { .. }
         | store::Error::Database(_)
+        | store::Error::OtherSecret
+        | store::Error::UnreadableCredentials { .. }
         | store::Error::Damaged { .. }
         | store::Error::InUse { .. } => Error::Store(error),
     })?;

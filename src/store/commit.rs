@@ -11,8 +11,9 @@ use super::database::Content;
 use super::disk::Disk;
 use super::flow_files::{Before, CREDENTIALS, FLOWS, FlowFiles};
 use super::written::Written;
-use super::{Error, Record, credentials, load};
-use flows::{Credentials, FlowSet, Patch, Touched};
+use super::{ENGINE, Error, Record, credentials, load};
+use crypto::sha256;
+use flows::{FlowSet, Patch, Touched};
 use std::iter::once;
 use std::sync::Arc;
 
@@ -72,6 +73,9 @@ impl Disk {
             self.directory.discard(FLOWS);
             return made.map(|_| false);
         };
+        if change.new_credentials.is_some() {
+            self.unread = None;
+        }
         // Without their ids the files are compared by content.
         self.written = self.file_ids().ok().map(|files| Written {
             number,
@@ -86,7 +90,7 @@ impl Disk {
 
     /// Adds a flow set to the history and leaves the files alone.
     pub(super) fn keep(&mut self, record: &Record) -> Result<(), Error> {
-        let credentials = self.credentials_file(&record.credentials, None)?;
+        let credentials = self.credentials_file(record, None)?;
         let content = Content {
             base: None,
             text: &record.flows.to_json(),
@@ -105,8 +109,7 @@ impl Disk {
         let (mut old_credentials, mut new_credentials) = (None, None);
         if *written.credentials != *record.credentials {
             old_credentials = self.directory.read(CREDENTIALS)?;
-            new_credentials =
-                self.credentials_file(&record.credentials, old_credentials.as_deref())?;
+            new_credentials = self.credentials_file(record, old_credentials.as_deref())?;
         }
         let is_short = same || patch.text.len() <= record.flows.json_size() / LONGEST_DIFFERENCE;
         let is_due = written.differences + 1 >= WHOLE_EVERY.min(self.retention.earlier + 1);
@@ -133,7 +136,7 @@ impl Disk {
     fn change_of_unknown(&self, record: &Record) -> Result<Change, Error> {
         let old = self.read_files()?;
         let flows = record.flows.to_json();
-        let credentials = self.credentials_file(&record.credentials, old.credentials.as_deref())?;
+        let credentials = self.credentials_file(record, old.credentials.as_deref())?;
         let is_new = |new: &Vec<u8>| old.credentials.as_ref() != Some(new);
         let change = Change {
             before: old.hashes(),
@@ -149,12 +152,22 @@ impl Disk {
         Ok(change)
     }
 
-    /// Returns the credentials file with the wanted content: the present one if it has it, else a new one.
+    /// Returns the credentials file with the wanted content: the present one if it has it, else a new one. The present one, if it
+    /// could not be decrypted when it was loaded and the deployment has no credentials.
     fn credentials_file(
         &self,
-        wanted: &Credentials,
+        record: &Record,
         present: Option<&[u8]>,
     ) -> Result<Option<Vec<u8>>, Error> {
+        let wanted = &*record.credentials;
+        if let Some(file) = present
+            && self.unread == Some(sha256(file))
+        {
+            if wanted.nodes.is_empty() {
+                return Ok(Some(file.to_owned()));
+            }
+            self.replaces_all(record)?;
+        }
         if present.is_none() && wanted.nodes.is_empty() {
             return Ok(None);
         }
@@ -172,7 +185,27 @@ impl Disk {
         credentials::seal(wanted, &secret).map(Some)
     }
 
-    /// Keeps files that cannot be parsed or decrypted: they may still be worth something to their owner.
+    /// Refuses a deployment that has no new credentials for a node that has some which cannot be decrypted. The history tells which
+    /// do; without that, all credentials could be lost for those of one node.
+    fn replaces_all(&self, record: &Record) -> Result<(), Error> {
+        let known = self.database.with_credentials(ENGINE)?;
+        let is_known = !known.is_empty();
+        let mut nodes: Vec<_> = known
+            .into_iter()
+            .filter(|id| {
+                let has_new = record.credentials.nodes.contains_key(id.as_str());
+                record.flows.get(id).is_some() && !has_new
+            })
+            .collect();
+        if is_known && nodes.is_empty() {
+            return Ok(());
+        }
+        nodes.sort_unstable();
+        Err(Error::UnreadableCredentials { nodes })
+    }
+
+    /// Keeps files that cannot be parsed or decrypted: they may still be worth something to their owner. Credentials that stay are
+    /// kept too: a later deployment may replace them.
     fn set_aside_unreadable(
         &self,
         old: &FlowFiles,
@@ -187,7 +220,6 @@ impl Disk {
                 .set_aside(&format!("{FLOWS}.broken-{now}"), flows)?;
         }
         if let Some(file) = &old.credentials
-            && change.new_credentials.is_some()
             && credentials::open(file, &self.secrets()?).is_none()
         {
             self.directory

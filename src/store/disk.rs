@@ -30,7 +30,9 @@ pub(super) struct Disk {
     pub(super) replica: Option<Replica>,
     /// What this process has added last to the history of each upstream.
     pub(super) kept_there: HashMap<String, KeptThere>,
-    credential_secret: Option<Secret>,
+    /// SHA-256 of the credentials file that could not be decrypted when the flow files were last loaded.
+    pub(super) unread: Option<[u8; 32]>,
+    pub(super) credential_secret: Option<Secret>,
 }
 
 impl Disk {
@@ -58,8 +60,11 @@ impl Disk {
             unsynced: None,
             replica: None,
             kept_there: HashMap::new(),
+            unread: None,
             credential_secret: config.credential_secret.clone(),
         };
+        #[cfg(feature = "postgres")]
+        disk.prove_secret()?;
         disk.finished = disk.bring_forward()?;
         disk.list_touched()?;
         Ok(disk)

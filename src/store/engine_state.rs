@@ -1,6 +1,7 @@
 //! The state of an engine that another machine can go on with: its flow files, its library, and whether flows run. A change
 //! counts once the [`Replica`] has it.
 
+use super::credentials;
 use super::database::DATABASE;
 use super::directory::{Directory, failed, write_new};
 use super::disk::Disk;
@@ -39,7 +40,9 @@ impl Store {
     pub async fn replicate(&self, replica: Replica) -> Result<(), Error> {
         let all = move |disk: &mut Disk| {
             disk.replica = Some(replica);
-            let mut state = of_files(&disk.read_files()?);
+            let mut files = disk.read_files()?;
+            files.credentials = disk.for_others(files.credentials)?;
+            let mut state = of_files(&files);
             // Without flows there is a state too: other members go on with none.
             let flows = state.entry(FLOWS.to_owned());
             flows.or_insert_with(|| "[]".to_owned());
@@ -129,6 +132,19 @@ impl Disk {
         match &self.replica {
             Some(replica) if !state.is_empty() => replica(state).map_err(Error::Unreachable),
             _ => Ok(()),
+        }
+    }
+
+    /// A credentials file as other members can read it: they have the secret of the configuration only, not one that was generated here.
+    fn for_others(&self, file: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Error> {
+        let (Some(secret), Some(content)) = (&self.credential_secret, &file) else {
+            return Ok(file);
+        };
+        match credentials::open(content, &self.secrets()?) {
+            Some(opened) if !opened.current => {
+                credentials::seal(&opened.credentials, secret).map(Some)
+            }
+            _ => Ok(file),
         }
     }
 

@@ -4,12 +4,13 @@ use super::credentials::{self, Opened};
 use super::disk::Disk;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
 use super::{Error, Loaded};
+use crypto::sha256;
 use flows::{Credentials, FlowSet};
 use serde::de::IgnoredAny;
 
 impl Disk {
     /// Reads the flow files. A missing file is empty, as in Node-RED; a broken one is an error.
-    pub(super) fn load(&self) -> Result<Loaded, Error> {
+    pub(super) fn load(&mut self) -> Result<Loaded, Error> {
         let files = self.read_files()?;
         let newest = self.database.newest_deployment()?;
         if files.flows.is_none() && newest.is_some() {
@@ -17,6 +18,8 @@ impl Disk {
         }
         super::step();
         let mut loaded = self.parse_files(&files)?;
+        let unread = files.credentials.as_deref().filter(|_| loaded.locked);
+        self.unread = unread.map(sha256);
         if let Some(newest) = newest
             && self.same_content(newest.number, &files, &loaded)?
         {
@@ -64,8 +67,8 @@ impl Disk {
         if locked {
             tracing::warn!(
                 "{CREDENTIALS} cannot be decrypted with storage.credential_secret or the generated secret: the flows \
-                 start without credentials. It stays as it is until the next deployment, which keeps it as \
-                 {CREDENTIALS}.undecryptable"
+                 start without credentials. It stays as it is until a deployment has new credentials for all nodes that had \
+                 some, and a copy as {CREDENTIALS}.undecryptable from the next one on"
             );
         }
         // A flow set made elsewhere may have secrets in it: they are kept as credentials, like those of a deployment.

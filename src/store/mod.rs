@@ -25,6 +25,8 @@ mod proposals;
 mod recovery;
 mod relocate;
 mod replica;
+#[cfg(feature = "postgres")]
+mod secret_check;
 mod sessions;
 #[cfg_attr(not(feature = "postgres"), path = "unshared.rs")]
 mod shared;
@@ -50,6 +52,8 @@ pub use proposals::{
 };
 pub use relocate::{Locked, has_flows_to_move, lock, move_flow_files};
 pub use replica::{EngineState, Replica};
+#[cfg(feature = "postgres")]
+pub use secret_check::accept_new_secret;
 pub use sessions::SessionRow;
 pub use shared::Turn;
 #[cfg(feature = "postgres")]
@@ -95,6 +99,24 @@ pub enum Error {
     /// The database failed.
     #[error("{0}")]
     Database(String),
+    /// The gateways that share the database have another secret.
+    #[error(
+        "storage.credential_secret is another one than that of the gateways that share this database, whose credentials it \
+         cannot decrypt: give this gateway the same one. If that one is lost, stop all gateways and run `flowgate store \
+         new-secret` with the new one"
+    )]
+    OtherSecret,
+    /// A deployment would replace credentials that cannot be decrypted, without new ones for all nodes that have some.
+    #[error(
+        "the stored credentials cannot be decrypted, and a deployment replaces them only with new ones for all nodes that have \
+         some ({}): set storage.credential_secret to the secret that they were encrypted with and restart, or move \
+         flows_cred.json elsewhere and deploy with type reload",
+        missing(nodes)
+    )]
+    UnreadableCredentials {
+        /// The nodes without new ones; empty: it is not known which have some.
+        nodes: Vec<String>,
+    },
     /// The database is not what it should be.
     #[error(
         "{what} is damaged ({reason}). It was left as it is. Put back a backup of the data directory; or move \
@@ -126,6 +148,15 @@ pub enum Error {
         /// The fault found.
         reason: String,
     },
+}
+
+/// Names the nodes whose credentials a deployment lacks.
+fn missing(nodes: &[String]) -> String {
+    if nodes.is_empty() {
+        "the history does not tell which".to_owned()
+    } else {
+        format!("it has none for {}", nodes.join(", "))
+    }
 }
 
 /// The remedy for a failure of the system, for the operator.
@@ -342,7 +373,7 @@ impl Store {
 
     /// Reads the flow files. Missing files are an empty flow set; broken ones an error, and nothing is overwritten.
     pub async fn load(&self) -> Result<Loaded, Error> {
-        self.owner.ask(|disk| disk.load()).await
+        self.owner.ask(Disk::load).await
     }
 
     /// Returns the content of the flow files, if it was changed (not only its formatting or encryption) by anything but
@@ -353,7 +384,8 @@ impl Store {
 
     /// Makes a deployment durable: history row, then files. Once this answers, every start finds it; after an error
     /// everything is as before. The files replaced stay as `.flows.json.backup` and `.flows_cred.json.backup`; a file
-    /// that could not be read stays as `flows.json.broken-TIME` or `flows_cred.json.undecryptable`.
+    /// that could not be read stays as `flows.json.broken-TIME` or `flows_cred.json.undecryptable`. Credentials that [`Self::load`]
+    /// could not decrypt are replaced only by new ones for all nodes that have some.
     pub async fn commit(&self, record: Record) -> Result<(), Error> {
         self.owner.ask(move |disk| disk.commit(&record)).await
     }

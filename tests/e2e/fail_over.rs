@@ -2,7 +2,9 @@
 //! five seconds, and never while the first one still runs them.
 
 use crate::client::Client;
-use crate::harness::{Process, TEST_TIMEOUT, flow_set, page, public, until};
+use crate::harness::{
+    Process, TEST_TIMEOUT, config_text, flow_set, page, public, run_to_exit, until,
+};
 use crate::isolation::{children, is_gone, signal};
 use crate::stopwatch::Stopwatch;
 use serde_json::{Value as Json, json};
@@ -317,6 +319,27 @@ async fn a_member_that_ends_well_hands_the_engine_over_within_three_seconds() {
     until_says(&other, "/a", "here").await;
     stopwatch.assert_within(Duration::from_secs(3));
     one.kill();
+}
+
+#[tokio::test]
+async fn a_member_with_another_secret_does_not_start_and_replaces_no_credentials() {
+    let (_postgres, mut one, mut other) = cluster().await;
+    let token = one.sign_in("admin").await;
+    one.deploy(&token, &flows("first")).await;
+    until_says(&other, "/secret", "hidden").await;
+    other.kill();
+    one.kill();
+
+    let wrong = other.lines.replace("a secret of all members", "another");
+    let file = other.directory.path().join("gateway.toml");
+    fs::write(&file, config_text(&wrong)).unwrap();
+    let (code, errors) = run_to_exit(other.directory.path());
+    assert_eq!(code, Some(1), "{errors}");
+    let reason = "storage.credential_secret is another one than that of the gateways";
+    assert!(errors.contains(reason), "{errors}");
+
+    other.process = Some(Process::start(&other.lines, other.directory.path()));
+    until_says(&other, "/secret", "hidden").await;
 }
 
 /// A way to the database that can be cut.

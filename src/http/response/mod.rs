@@ -323,6 +323,9 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
         deployment::Error::Store(store::Error::Unreachable(_) | store::Error::Busy { .. }) => {
             retry_after(refuse(S::SERVICE_UNAVAILABLE, UNREACHABLE), RETRY_DELAY)
         }
+        deployment::Error::Store(error @ store::Error::UnreadableCredentials { .. }) => {
+            coded(S::CONFLICT, "credentials_unreadable", &error.to_string())
+        }
         deployment::Error::Store(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_failed"),
         deployment::Error::NoSuchFlow => refuse(S::NOT_FOUND, "not_found"),
         deployment::Error::Runtime => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),

@@ -16,6 +16,8 @@ mod passkeys;
 mod postgres_migrations;
 mod proposals;
 mod retention;
+#[cfg(feature = "postgres")]
+mod secret_check;
 mod sessions;
 mod sign_ins;
 mod tags;

@@ -1,8 +1,9 @@
 //! The state of an engine that is kept elsewhere, and goes on in another directory.
 
-use super::{config, record};
+use super::{NODE_RED, config, record};
 use crate::store::{EngineState, Error, LibraryPath, Replica, Store, is_engine_state, take_over};
 use std::fs;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
@@ -103,4 +104,25 @@ fn no_name_leads_out_of_the_engines_directory() {
     ] {
         assert!(!is_engine_state(name), "{name}");
     }
+}
+
+#[tokio::test]
+async fn credentials_of_a_secret_that_was_generated_are_kept_with_that_of_all_members() {
+    let (here, there) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    for name in ["flows.json", "flows_cred.json", ".config.runtime.json"] {
+        fs::copy(Path::new(NODE_RED).join(name), here.path().join(name)).unwrap();
+    }
+    let (kept, _, replica) = keeper();
+    let store = Store::open(&config(&here)).unwrap();
+    let known = store.load().await.unwrap();
+    assert!(!known.locked && !known.credentials.nodes.is_empty());
+    store.replicate(replica).await.unwrap();
+    let state = kept.lock().unwrap().clone();
+    take_over(&config(&there), &state, 1_700_000_000).unwrap();
+    let there = Store::open(&config(&there)).unwrap();
+    let loaded = there.load().await.unwrap();
+    assert_eq!(
+        (loaded.locked, loaded.credentials),
+        (false, known.credentials)
+    );
 }

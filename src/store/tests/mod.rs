@@ -11,6 +11,7 @@ mod retention;
 #[cfg(feature = "postgres")]
 mod shared;
 mod touched;
+mod unreadable;
 mod upstreams;
 
 use super::disk::Disk;

@@ -55,7 +55,7 @@ fn each_upstream_has_its_differences_and_the_engine_its_deployments() {
     let whole = count("SELECT count(*) FROM deployments WHERE base IS NULL AND runtime = 'left'");
     assert!((2..=3).contains(&whole), "{whole} whole flow sets");
     drop(disk);
-    let disk = Disk::open(&config).unwrap();
+    let mut disk = Disk::open(&config).unwrap();
     let loaded = disk.load().unwrap();
     assert_eq!(loaded.rev.as_deref(), Some("rev-engine"));
     assert_eq!(seen(&loaded).1.as_deref(), Some("pw"));
