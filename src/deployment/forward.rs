@@ -114,7 +114,7 @@ impl Deployments {
             .await?;
         outcome::said(&mut facts, &by);
         if let Some(flows) = &flows {
-            outcome::counts(&mut facts, &flows.counts);
+            outcome::counts(&mut facts, &flows.patch.counts);
         }
         phases.end(Phase::Plan);
 
@@ -124,11 +124,21 @@ impl Deployments {
         let recorded = self.audit.durable(begin, by.actor, by.now, facts.clone());
         recorded.await?;
 
+        // intent: the history may fail when the upstream has made the change
+        if let (Some(flows), Some(old)) = (&flows, &old) {
+            self.intend(kind, &old.rev, flows, &by).await?;
+        }
+
         // send: until the upstream answers, the active revision is unknown
         known.check().await?;
         still_permitted(&judged, by.watch, by.approval)?;
         let before = known.take();
-        let changed = upstream.apply(change).await?;
+        let changed = upstream.apply(change).await;
+        if !matches!(&changed, Ok(changed) if matches!(changed.outcome, Outcome::Done(_))) {
+            // Without an answer the change may have happened: others cannot tell, and it is found as an outside edit.
+            self.forget_intent().await;
+        }
+        let changed = changed?;
         phases.end(Phase::Apply);
 
         *known = self.learned(&changed.outcome, before);
@@ -307,7 +317,7 @@ impl Deployments {
         };
         self.four_eyes(draft, judged, by).await?;
         Ok(Some(ChangedFlows {
-            counts: Patch::between(&old.flows, &active.flows).counts,
+            patch: Patch::between(&old.flows, &active.flows),
             flows: active.flows,
             sent: next.sent,
             submitted: next.submitted,

@@ -1,15 +1,16 @@
 //! Keeps the history of an upstream: each change that it has accepted, and the changes that others have made there.
 //!
-//! A failure of the history fails no deployment that was sent: it is logged, and the change is found as an outside edit with the
-//! next one. That one fails if gateways share the history and cannot keep the edit: it would be lost from what all of them see.
+//! A change is kept as an intent before it is sent. A failure of the history fails no deployment that was sent: it is logged, and the
+//! next one finds the change at the upstream, as that of its user if it led to what the intent says, else as an outside edit. The next one
+//! fails if gateways share the history and cannot keep what it finds: it would be lost from what all of them see.
 
 use super::four_eyes::SentCredentials;
 use super::{Active, Authorized, Deployments, Error, entry};
 use crate::audit::{Actor, Event};
-use crate::store::{self, FALLBACK, OUTSIDE_EDIT, Revision, UpstreamRecord};
+use crate::store::{self, FALLBACK, Intent, OUTSIDE_EDIT, Revision, UpstreamRecord};
 use crate::upstream::{self, Upstream};
 use bytes::Bytes;
-use flows::{Counts, FlowSet, submission_json};
+use flows::{FlowSet, Patch, submission_json};
 use serde_json::json;
 use smol_str::SmolStr;
 use std::collections::HashSet;
@@ -25,8 +26,8 @@ pub(super) struct Found {
 /// The flow set that a change leads to at the upstream.
 pub(super) struct ChangedFlows {
     pub(super) flows: Arc<FlowSet>,
-    /// How much of it the change changes.
-    pub(super) counts: Counts,
+    /// How much of it the change changes, and what.
+    pub(super) patch: Patch,
     /// The nodes whose credentials were sent.
     pub(super) sent: HashSet<SmolStr>,
     /// The credentials that were sent: inside nodes, which are merged, and beside the flows.
@@ -70,6 +71,25 @@ impl Deployments {
         let before = known.replace(found.rev.clone()).or_else(|| newest.clone());
         // Another gateway may have deployed it, which keeps the same history.
         let is_kept = newest.as_ref() == Some(&found.rev);
+        let intended = match &found.active {
+            Some(active) if !is_kept && self.store.keeps_upstreams() => {
+                let flows = Arc::clone(&active.flows);
+                let intended = self.store.intended(upstream.name(), &found.rev, flows);
+                self.needed(upstream, intended.await)?.flatten()
+            }
+            _ => None,
+        };
+        if let Some(record) = intended {
+            let (rev, user) = (&record.revision.rev, &record.revision.user);
+            tracing::info!(
+                upstream = upstream.name(),
+                rev,
+                user,
+                "the history has a deployment that it could not keep"
+            );
+            self.needed(upstream, self.store.keep_upstream(record).await)?;
+            return Ok(());
+        }
         if !is_kept && before.is_some_and(|before| before != found.rev) {
             let rev = found.rev.as_str();
             tracing::warn!(
@@ -121,6 +141,37 @@ impl Deployments {
         Ok(report(upstream, result))
     }
 
+    /// Keeps a change of the flow set of revision `base` that is about to be sent.
+    pub(super) async fn intend(
+        &self,
+        kind: &str,
+        base: &str,
+        change: &ChangedFlows,
+        by: &Authorized<'_>,
+    ) -> Result<(), Error> {
+        let upstream = self.runtime.upstream();
+        let Some(upstream) = upstream.filter(|_| self.store.keeps_upstreams()) else {
+            return Ok(());
+        };
+        let intent = Intent {
+            revision: entry_of(upstream, kind, by),
+            base: base.to_owned(),
+            patch: change.patch.text.clone(),
+            sent: change.sent.clone(),
+        };
+        self.needed(upstream, self.store.save_intent(intent).await)?;
+        Ok(())
+    }
+
+    /// Forgets the change that was about to be sent: the upstream has refused it.
+    pub(super) async fn forget_intent(&self) {
+        if let Some(upstream) = self.runtime.upstream()
+            && self.store.keeps_upstreams()
+        {
+            report(upstream, self.store.remove_intent(upstream.name()).await);
+        }
+    }
+
     /// Adds a change that the upstream has accepted, and returns the revision that it has now. Its response and the change
     /// tell revision and flow set of `POST /flows`; else both are read there.
     pub(super) async fn keep_change(
@@ -149,17 +200,11 @@ impl Deployments {
                 }
             }
         };
-        let mut entry = Revision {
-            runtime: upstream.name().to_owned(),
-            rev: rev.clone(),
-            message: by.message.to_owned(),
-            ..entry(by.actor, kind, by.now)
-        };
-        if let Some(approval) = by.approval {
-            approval.sign(&mut entry);
-        }
         let record = UpstreamRecord {
-            revision: entry,
+            revision: Revision {
+                rev: rev.clone(),
+                ..entry_of(upstream, kind, by)
+            },
             flows,
             sent,
         };
@@ -189,6 +234,19 @@ impl Deployments {
         };
         report(upstream, self.store.keep_upstream(record).await);
     }
+}
+
+/// The entry of a change of an upstream's flow set, without its revision.
+fn entry_of(upstream: &Upstream, kind: &str, by: &Authorized<'_>) -> Revision {
+    let mut entry = Revision {
+        runtime: upstream.name().to_owned(),
+        message: by.message.to_owned(),
+        ..entry(by.actor, kind, by.now)
+    };
+    if let Some(approval) = by.approval {
+        approval.sign(&mut entry);
+    }
+    entry
 }
 
 /// Logs that the upstream's flows cannot be read for the history.

@@ -61,7 +61,7 @@ pub use shared::{Follower, SharedChange};
 #[cfg(feature = "engine")]
 pub use shared::{KeptState, Lease, Renewed, Seen};
 pub use tags::Tagged;
-pub use upstream_history::UpstreamRecord;
+pub use upstream_history::{Intent, UpstreamRecord};
 
 use crate::allocator;
 use crate::config;

@@ -5,7 +5,7 @@ use super::database::Content;
 use super::disk::Disk;
 use super::kept_there::KeptThere;
 use super::{Error, Revision, Store, load};
-use flows::{FlowSet, Patch, touched};
+use flows::{FlowSet, Patch, patched, touched};
 use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,6 +21,19 @@ pub struct UpstreamRecord {
     pub sent: HashSet<SmolStr>,
 }
 
+/// A change that is about to be sent to an upstream. The history may fail when the upstream has made it.
+#[derive(Debug, Clone)]
+pub struct Intent {
+    /// Its entry, whose revision the upstream will tell.
+    pub revision: Revision,
+    /// The revision that it changes.
+    pub base: String,
+    /// The difference of the flow set that it leads to.
+    pub patch: String,
+    /// The nodes whose credentials are sent.
+    pub sent: HashSet<SmolStr>,
+}
+
 impl Store {
     /// Whether upstreams have a history.
     pub fn keeps_upstreams(&self) -> bool {
@@ -32,6 +45,34 @@ impl Store {
         let runtime = runtime.to_owned();
         self.owner
             .ask(move |disk| disk.database.newest(&runtime))
+            .await
+    }
+
+    /// Keeps a change that is about to be sent to an upstream, until the history has an entry of that or a later one.
+    pub async fn save_intent(&self, intent: Intent) -> Result<(), Error> {
+        self.owner
+            .ask(move |disk| disk.database.save_intent(&intent))
+            .await
+    }
+
+    /// Forgets the change that was about to be sent to an upstream: it was refused.
+    pub async fn remove_intent(&self, runtime: &str) -> Result<(), Error> {
+        let runtime = runtime.to_owned();
+        self.owner
+            .ask(move |disk| disk.database.remove_intent(&runtime))
+            .await
+    }
+
+    /// The entry of the change that was about to be sent to an upstream, if it led from the newest entry to this flow set.
+    pub async fn intended(
+        &self,
+        runtime: &str,
+        rev: &str,
+        flows: Arc<FlowSet>,
+    ) -> Result<Option<UpstreamRecord>, Error> {
+        let (runtime, rev) = (runtime.to_owned(), rev.to_owned());
+        self.owner
+            .ask(move |disk| disk.intended(&runtime, rev, flows))
             .await
     }
 
@@ -100,6 +141,37 @@ impl Disk {
             },
         );
         Ok(())
+    }
+
+    fn intended(
+        &self,
+        runtime: &str,
+        rev: String,
+        flows: Arc<FlowSet>,
+    ) -> Result<Option<UpstreamRecord>, Error> {
+        let (Some(intent), Some(newest)) = (
+            self.database.intent(runtime)?,
+            self.database.newest(runtime)?,
+        ) else {
+            return Ok(None);
+        };
+        if intent.base != newest.rev {
+            return Ok(None);
+        }
+        let base = self.flows_there(&newest)?.to_json();
+        // One of another base leads to no flow set, or to another one.
+        let led_to = patched(&base, &[intent.patch]).ok();
+        let led_to = led_to.and_then(|text| load::parse(text.as_bytes()).ok());
+        Ok(led_to
+            .filter(|led_to| led_to.same_content(&flows))
+            .map(|_| UpstreamRecord {
+                revision: Revision {
+                    rev,
+                    ..intent.revision
+                },
+                flows,
+                sent: intent.sent,
+            }))
     }
 
     /// The flow set of an entry: read only if another process has added it.

@@ -223,3 +223,56 @@ async fn a_statement_of_the_shared_store_that_arrives_late_changes_nothing() {
 async fn a_commit_of_the_shared_store_that_arrives_late_changes_nothing() {
     a_late_tag_changes_nothing("INSERT INTO tag", "COMMIT").await;
 }
+
+#[tokio::test]
+async fn a_deployment_that_the_history_could_not_keep_is_that_of_its_user_afterwards() {
+    let postgres = Postgres::start();
+    let way = HoldingWay::open(postgres.port());
+    let engine = Gateway::with("auth = \"off\"\nlog = { level = \"warn\" }");
+    let gateway = Gateway::with(&in_front_of(&engine, &way.url(&postgres)));
+    let token = gateway.sign_in("admin").await;
+    let deploy = async |text: &str| {
+        let flows = flow_set(&[page("a", "/a", text)]);
+        gateway.deploy(&token, &flows).await
+    };
+    let first = deploy("first").await;
+    way.hold("", "INSERT INTO deployments");
+    let second = deploy("second").await;
+    way.is_held().await;
+    way.let_through().await;
+    let third = deploy("third").await;
+    let list = gateway.get("/gateway/deployments").token(&token).send();
+    let list = list.await.json();
+    let entries = list["deployments"].as_array().unwrap().iter();
+    let entries: Vec<_> = entries
+        .map(|entry| json!([entry["rev"], entry["type"], entry["user"]]))
+        .take(3)
+        .collect();
+    let expected = [third, second, first].map(|rev| json!([rev, "full", "admin"]));
+    assert_eq!(entries, expected);
+    let left = postgres.sql("SELECT count(*) FROM intent");
+    assert_eq!(left, "0");
+}
+
+#[tokio::test]
+async fn what_others_change_after_a_deployment_that_failed_is_not_that_of_its_user() {
+    let postgres = Postgres::start();
+    let engine = Gateway::with("auth = \"off\"\nlog = { level = \"warn\" }");
+    let gateway = Gateway::with(&in_front_of(&engine, &postgres.url()));
+    let token = gateway.sign_in("admin").await;
+    let flows = |text: &str| flow_set(&[page("a", "/a", text)]);
+    let first = gateway.deploy(&token, &flows("first")).await;
+    // As if the gateway had ended before it was sent.
+    postgres.sql(&format!(
+        "INSERT INTO intent SELECT runtime, 'admin', '', '', 'full', 1, '', rev, '[]', content FROM deployments WHERE rev = '{first}'"
+    ));
+    let outside = engine.deployment("", &flows("outside"), None).send().await;
+    assert_eq!(outside.status, 200, "{}", outside.text());
+    gateway.deploy(&token, &flows("third")).await;
+    let list = gateway.get("/gateway/deployments").token(&token).send();
+    let found = &list.await.json()["deployments"][1];
+    assert_eq!(
+        (&found["type"], &found["user"]),
+        (&json!("outside-edit"), &json!(""))
+    );
+}

@@ -4,7 +4,7 @@ use super::connection::{Row, Transaction, values};
 use super::contents::pack;
 use super::entry::{REVISION, WRITTEN, revision, rows};
 use super::retention::forget;
-use super::{Database, Retention, integer, touched};
+use super::{Database, Retention, integer, intents, touched};
 use crate::store::flow_files::Before;
 use crate::store::{ENGINE, Error, Page, Revision};
 use flows::{Counts, Touched};
@@ -87,6 +87,9 @@ impl Database {
             let number = insert(transaction, revision, content, before)?;
             touched::add(transaction, number, content.touched)?;
             forget(transaction, revision, retention)?;
+            if revision.runtime != ENGINE {
+                intents::forget(transaction, &revision.runtime)?;
+            }
             Ok(number)
         })
     }

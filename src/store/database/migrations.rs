@@ -109,6 +109,11 @@ pub(super) const MIGRATIONS: &[&str] = &["
     ALTER TABLE session ADD COLUMN provider TEXT;
     ALTER TABLE session ADD COLUMN ask_after INTEGER NOT NULL DEFAULT 0;
     CREATE TABLE used_once (key BLOB PRIMARY KEY, until INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+", "
+    CREATE TABLE intent (
+        runtime TEXT PRIMARY KEY, user TEXT NOT NULL, how TEXT NOT NULL, address TEXT NOT NULL, kind TEXT NOT NULL,
+        at INTEGER NOT NULL, message TEXT NOT NULL, base TEXT NOT NULL, sent TEXT NOT NULL, content BLOB NOT NULL
+    ) STRICT, WITHOUT ROWID;
 "];
 
 /// The number of migrations applied to a database.

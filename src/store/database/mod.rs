@@ -10,6 +10,7 @@ mod deployments;
 mod entry;
 #[cfg(feature = "postgres")]
 mod follow;
+mod intents;
 mod migrations;
 mod passkeys;
 #[cfg(feature = "postgres")]

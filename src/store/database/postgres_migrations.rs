@@ -106,6 +106,12 @@ const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE engine_write (shard TEXT PRIMARY KEY, fence BIGINT NOT NULL, number BIGINT NOT NULL);
 ",
+    r#"
+    CREATE TABLE intent (
+        runtime TEXT PRIMARY KEY, "user" TEXT NOT NULL, how TEXT NOT NULL, address TEXT NOT NULL, kind TEXT NOT NULL,
+        at BIGINT NOT NULL, message TEXT NOT NULL, base TEXT NOT NULL, sent TEXT NOT NULL, content BYTEA NOT NULL
+    );
+"#,
 ];
 
 /// The number of a lock that is held while tables are made: the first letters of the program's name.
