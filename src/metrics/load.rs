@@ -56,6 +56,7 @@ const FLOW_SERIES: [FlowSeries; 4] = [
     ),
 ];
 
+const UNKEPT: &str = "flowgate_context_unkept_seconds";
 const LATENESS: &str = "flowgate_timer_lateness_seconds";
 
 impl Loads {
@@ -104,6 +105,10 @@ impl Loads {
             page.push('\n');
         }
         self.render_lateness(page);
+        let help = "Age of the oldest change of a shared context that the database does not have.";
+        describe(page, UNKEPT, help, "gauge");
+        let age = engine::context::unkept_age();
+        line(page, format_args!("{UNKEPT} {}\n", age.as_secs_f64()));
     }
 
     /// The flows of all threads, at least one in each list: those of one name, such as `other`, are together.

@@ -1,6 +1,7 @@
 //! Tracks the files of a store: the contexts changed since the last write, and the time of the next one.
 
 use super::Place;
+use super::kept::UnkeptChange;
 use super::layout;
 use super::writer::{Job, Writer};
 use crate::settings::ContextFiles;
@@ -22,7 +23,18 @@ pub(super) struct Disk {
     /// The contexts that may have changed, and whether they have for certain.
     dirty: FxHashMap<Place, bool>,
     due: Option<Instant>,
+    /// The first of these changes, if they are to be kept elsewhere too.
+    unkept: Option<Arc<UnkeptChange>>,
     writer: Arc<Writer>,
+}
+
+/// The contexts that are due to be written.
+#[derive(Default)]
+pub(super) struct Due {
+    /// Those that may have changed, and whether they have for certain.
+    pub(super) places: FxHashMap<Place, bool>,
+    /// The first of the changes.
+    pub(super) unkept: Option<Arc<UnkeptChange>>,
 }
 
 impl Disk {
@@ -33,12 +45,16 @@ impl Disk {
             limit: files.file_limit,
             dirty: FxHashMap::default(),
             due: None,
+            unkept: None,
             writer,
         }
     }
 
     /// A context was written, or code holds an object of it that it may change.
     pub(super) fn touch(&mut self, place: Place, is_written: bool) {
+        if self.dirty.is_empty() {
+            self.unkept = UnkeptChange::below(&self.directory).map(Arc::new);
+        }
         *self.dirty.entry(place).or_default() |= is_written;
     }
 
@@ -50,20 +66,22 @@ impl Disk {
         self.due
     }
 
-    /// Takes the contexts that are due to be written, and whether they have changed for certain; without a time, all of
-    /// them. The first change sets the time.
-    pub(super) fn take_due(&mut self, now: Option<Instant>) -> FxHashMap<Place, bool> {
+    /// Takes the contexts that are due to be written; without a time, all of them. The first change sets the time.
+    pub(super) fn take_due(&mut self, now: Option<Instant>) -> Due {
         if let Some(now) = now
             && (self.dirty.is_empty() || now < *self.due.get_or_insert(now + self.flush))
         {
-            return FxHashMap::default();
+            return Due::default();
         }
         self.due = None;
-        std::mem::take(&mut self.dirty)
+        Due {
+            places: std::mem::take(&mut self.dirty),
+            unkept: self.unkept.take(),
+        }
     }
 
     /// Has a context written. An id that makes no file name, and a context that is too large, stay in memory only.
-    pub(super) fn write(&self, place: &Place, value: &Value) {
+    pub(super) fn write(&self, place: &Place, value: &Value, unkept: Option<&Arc<UnkeptChange>>) {
         let Some(path) = layout::path(&self.directory, place) else {
             tracing::error!(
                 flow = %place.flow, node = %place.node,
@@ -79,7 +97,11 @@ impl Disk {
             );
             return;
         }
-        self.writer.give(Job::Write { path, text });
+        self.writer.give(Job::Write {
+            path,
+            text,
+            unkept: unkept.cloned(),
+        });
     }
 
     /// Has the files of contexts removed, of a flow with all that is in it.
@@ -96,6 +118,9 @@ impl Disk {
             if let Some(job) = job {
                 self.writer.give(job);
             }
+        }
+        if self.dirty.is_empty() {
+            self.unkept = None;
         }
     }
 }

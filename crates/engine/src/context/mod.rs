@@ -16,7 +16,7 @@ mod tests;
 mod writer;
 
 pub use answer::Request;
-pub use kept::{Keep, keep_below};
+pub use kept::{Keep, keep_below, unkept_age};
 pub(crate) use live::Live;
 pub(crate) use moved::MovedFlow;
 pub(crate) use writer::Writers;

@@ -1,6 +1,6 @@
 //! One store: the contexts in it by their place, and which of them are to be written to disk.
 
-use super::disk::Disk;
+use super::disk::{Disk, Due};
 use super::root::Root;
 use super::writer::Writer;
 use super::{Place, Remembered, Store, layout};
@@ -141,11 +141,13 @@ impl Store {
         let Some(mut disk) = self.disk.take() else {
             return;
         };
-        for (place, is_written) in disk.take_due(now) {
+        let Due { places, unkept } = disk.take_due(now);
+        for (place, is_written) in places {
             let mut root = self.at_mut(&place);
             let is_changed = root.as_mut().is_some_and(|root| root.refresh());
             if is_written || is_changed {
-                disk.write(&place, root.map_or(&Value::Undefined, |root| root.values()));
+                let value = root.map_or(&Value::Undefined, |root| root.values());
+                disk.write(&place, value, unkept.as_ref());
             }
         }
         self.disk = Some(disk);

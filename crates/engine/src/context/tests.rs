@@ -220,3 +220,45 @@ fn context_of_removed_flows_and_nodes_is_deleted_with_its_files() {
     again.close();
     assert!(has("t/n.json"), "an empty flow set removes no file");
 }
+
+#[test]
+fn a_change_has_an_age_until_it_is_kept_elsewhere() {
+    let (directory, apart) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (answer, answers) = std::sync::mpsc::channel();
+    let (asked, asks) = std::sync::mpsc::channel();
+    let answers = std::sync::Mutex::new(answers);
+    let keep = move |name: &str, _: &str| {
+        asked.send(name.to_owned()).unwrap();
+        answers.lock().unwrap().recv().unwrap()
+    };
+    keep_below(directory.path().to_owned(), Box::new(keep));
+    assert_eq!(unkept_age(), Duration::ZERO);
+    let node = info("t", "n");
+    let change = |contexts: &mut Contexts| {
+        let written = contexts.write(Scope::Flow, &node, &path("#:(disk)::k"), Value::Null);
+        assert!(written.unwrap());
+    };
+    let is_unkept = || unkept_age() > Duration::ZERO;
+
+    let mut elsewhere = on_disk(apart.path());
+    change(&mut elsewhere);
+    assert!(!is_unkept());
+    let mut contexts = on_disk(directory.path());
+    change(&mut contexts);
+    assert!(is_unkept());
+    let start = Instant::now();
+    contexts.save(start);
+    contexts.save(start + Duration::from_secs(30));
+    assert_eq!(asks.recv().unwrap(), "t/flow.json");
+    assert!(is_unkept() && !contexts.unsaved());
+    // What could not be kept is tried again with the next change.
+    answer.send(Err("the database is away".to_owned())).unwrap();
+    change(&mut contexts);
+    contexts.save(start);
+    contexts.save(start + Duration::from_mins(1));
+    asks.recv().unwrap();
+    assert!(is_unkept());
+    answer.send(Ok(())).unwrap();
+    contexts.close();
+    assert!(!is_unkept());
+}

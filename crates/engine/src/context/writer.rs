@@ -4,7 +4,7 @@
 //! The threads of the engine share the writer of a store: the jobs for a context that moves from one to another keep
 //! their order.
 
-use super::kept;
+use super::kept::{self, UnkeptChange};
 use crate::settings::ContextStore;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -17,7 +17,12 @@ use std::thread::JoinHandle;
 /// A job for the writer.
 #[derive(Debug)]
 pub(super) enum Job {
-    Write { path: PathBuf, text: String },
+    Write {
+        path: PathBuf,
+        text: String,
+        /// The first of the changes that it has.
+        unkept: Option<Arc<UnkeptChange>>,
+    },
     Remove(PathBuf),
     RemoveDirectory(PathBuf),
 }
@@ -83,12 +88,14 @@ impl Drop for Writer {
 }
 
 fn work(inbox: &mpsc::Receiver<Job>) {
-    let mut failed: BTreeMap<PathBuf, String> = BTreeMap::new();
+    let mut failed: BTreeMap<PathBuf, Unwritten> = BTreeMap::new();
     for job in inbox {
         match job {
-            Job::Write { path, text } => {
-                failed.insert(path, text);
-                failed.retain(|path, text| !written(path, text));
+            Job::Write { path, text, unkept } => {
+                let failed_before = failed.remove(&path).and_then(|before| before.unkept);
+                let unkept = failed_before.or(unkept);
+                failed.insert(path, Unwritten { text, unkept });
+                failed.retain(|path, unwritten| !written(path, &unwritten.text));
             }
             Job::Remove(path) => {
                 failed.remove(&path);
@@ -103,7 +110,14 @@ fn work(inbox: &mpsc::Receiver<Job>) {
             }
         }
     }
-    failed.retain(|path, text| !written(path, text));
+    failed.retain(|path, unwritten| !written(path, &unwritten.text));
+}
+
+/// The content of a file that is not written yet.
+struct Unwritten {
+    text: String,
+    /// The first change that it has and the file has not.
+    unkept: Option<Arc<UnkeptChange>>,
 }
 
 fn written(path: &Path, text: &str) -> bool {
