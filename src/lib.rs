@@ -3,8 +3,9 @@
 //! The crates below it do not depend on the gateway: `crypto`, `limits`, `events`, `flows`, `value`, `formats`,
 //! `engine`. The modules here, lowest layer first; each uses only those before it:
 //!
-//! 1. [`metrics`], [`allocator`], `websocket`, `console`, [`otlp`]: the metrics; the allocator; handshake and close of
-//!    `WebSockets`; the files of the console; what logs and traces for OpenTelemetry have in common.
+//! 1. [`metrics`], [`allocator`], `stdio`, `websocket`, `console`, [`otlp`]: the metrics; the allocator; standard output and
+//!    standard error; handshake and close of `WebSockets`; the files of the console; what logs and traces for OpenTelemetry
+//!    have in common.
 //! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.
 //! 3. [`store`]: the durable state: sessions, history, flow files.
 //! 4. [`audit`], [`auth`], [`upstream`]: the audit log; users, sessions and permissions; the runtime behind the
@@ -18,6 +19,9 @@
 //! 10. [`http`]: the path of a request, from rate limits to the response.
 //! 11. [`server`]: listeners, TLS, workers, drain.
 //! 12. [`cli`]: the commands.
+
+// They panic when standard output or standard error cannot be written.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod allocator;
 pub mod audit;
@@ -42,6 +46,7 @@ pub mod palette;
 pub mod policy;
 pub mod server;
 pub mod sinks;
+mod stdio;
 pub mod store;
 pub mod traces;
 pub mod upstream;

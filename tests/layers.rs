@@ -9,7 +9,14 @@ use std::path::{Path, PathBuf};
 
 /// Modules from the lowest to the highest; those on one line do not know each other.
 const LAYERS: &[&[&str]] = &[
-    &["metrics", "allocator", "websocket", "console", "otlp"],
+    &[
+        "metrics",
+        "allocator",
+        "stdio",
+        "websocket",
+        "console",
+        "otlp",
+    ],
     &["config"],
     &["store"],
     &["audit", "auth", "upstream"],

@@ -2,6 +2,7 @@
 
 use crate::audit::{self, KeyError, PublicKey, Report, Signed, SigningKey, Trust};
 use crate::config::Config;
+use crate::stdio::{print_line, report};
 use clap::Args;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -36,7 +37,9 @@ fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
 /// Makes the key that the config names, unless it is there, and prints its public key.
 pub(super) fn key(config: &Config) -> ExitCode {
     let Some(path) = &config.audit.signing_key else {
-        eprintln!("flowgate: name the file of the key first: [audit] signing_key in gateway.toml");
+        report(format_args!(
+            "flowgate: name the file of the key first: [audit] signing_key in gateway.toml"
+        ));
         return ExitCode::FAILURE;
     };
     let read = SigningKey::read(path);
@@ -44,7 +47,7 @@ pub(super) fn key(config: &Config) -> ExitCode {
         Err(KeyError::Missing(_)) => {
             let made = SigningKey::make(path);
             if made.is_ok() {
-                eprintln!("made {}; its public key:", path.display());
+                report(format_args!("made {}; its public key:", path.display()));
             }
             made
         }
@@ -52,11 +55,11 @@ pub(super) fn key(config: &Config) -> ExitCode {
     };
     match key {
         Ok(key) => {
-            println!("{}", key.public());
+            print_line(key.public());
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("flowgate: {error}");
+            report(format_args!("flowgate: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -72,9 +75,9 @@ pub(super) fn check(config: &Config, files: &[PathBuf], trusted: Trusted) -> Exi
     let directory = &config.storage.directory;
     let found = match (files, trust.keys.is_empty()) {
         ([], _) if config.audit.stdout => {
-            eprintln!(
+            report(format_args!(
                 "flowgate: the audit log goes to standard output ([audit] to); name the files where it is kept"
-            );
+            ));
             return ExitCode::FAILURE;
         }
         ([], true) => audit::verify(directory),
@@ -84,11 +87,11 @@ pub(super) fn check(config: &Config, files: &[PathBuf], trusted: Trusted) -> Exi
     };
     match found {
         Ok(report) => {
-            println!("{}", summary(&report));
+            print_line(summary(&report));
             ExitCode::SUCCESS
         }
         Err(fault) => {
-            eprintln!("flowgate: {fault}");
+            report(format_args!("flowgate: {fault}"));
             ExitCode::FAILURE
         }
     }

@@ -7,12 +7,13 @@ use crate::deployment::{Judgement, judge_file};
 #[cfg(feature = "engine")]
 use crate::editor::package_types;
 use crate::policy::{self, Violation, WRITE, Who};
+use crate::stdio::{print, report};
 use clap::{Args, ValueEnum};
 use flows::{FlowSet, Lint, Submission};
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -69,14 +70,11 @@ pub(super) fn run(config: &Config, arguments: &CheckFlows) -> ExitCode {
                 Format::Json => format!("{:#}\n", report.json()),
                 Format::Sarif => format!("{:#}\n", report.sarif(&arguments.file, &text)),
             };
-            // The reader of a pipe may have closed it: no panic.
-            match io::stdout().write_all(shown.as_bytes()) {
-                Ok(()) => report.exit_code(arguments.strict),
-                Err(_) => ExitCode::FAILURE,
-            }
+            print(shown);
+            report.exit_code(arguments.strict)
         }
         Err(message) => {
-            eprintln!("flowgate: {message}");
+            report(format_args!("flowgate: {message}"));
             ExitCode::FAILURE
         }
     }

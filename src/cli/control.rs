@@ -7,6 +7,7 @@ use crate::audit::rfc3339;
 use crate::auth::{NEVER, NewToken, SessionInfo};
 use crate::config::{Config, parse_duration};
 use crate::server::{Answer, Ask, control_key, control_socket};
+use crate::stdio::{print_line, report};
 use clap::{Args, Subcommand};
 use crypto::Secret;
 use serde_json::{Value, json};
@@ -144,9 +145,9 @@ pub(super) fn token(config: &Config, command: TokenCommand) -> ExitCode {
             output,
         } => {
             if expires.is_none() {
-                eprintln!(
+                report(format_args!(
                     "warning: this token never ends; end it with `flowgate token revoke {name}`"
-                );
+                ));
             }
             let ask = Ask::CreateToken(NewToken {
                 name,
@@ -224,7 +225,7 @@ fn tell(
     };
     let text = match answer {
         Err(reason) => {
-            eprintln!("flowgate: {reason}");
+            report(format_args!("flowgate: {reason}"));
             return ExitCode::FAILURE;
         }
         Ok(Answer::Token { token, expires }) if output.json => {
@@ -243,7 +244,7 @@ fn tell(
         Ok(_) if matches!(ask, Ask::Unfreeze) => "unfrozen".to_owned(),
         Ok(_) => "reloaded".to_owned(),
     };
-    println!("{text}");
+    print_line(text);
     ExitCode::SUCCESS
 }
 

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::editor::{PACKAGES, PinnedPackage, install};
+use crate::stdio::{print_line, report};
 use crate::upstream::download;
 use clap::{Args, Subcommand};
 use hyper::Uri;
@@ -50,11 +51,11 @@ pub(super) fn run(config: &Config, command: &EditorCommand) -> ExitCode {
     let EditorCommand::Install(install) = command;
     match installed(config, install) {
         Ok(report) => {
-            println!("{report}");
+            print_line(report);
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("flowgate: {error}");
+            report(format_args!("flowgate: {error}"));
             ExitCode::FAILURE
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{OWN_PROGRAM, log, refuse};
 use crate::server::{self, Handed};
+use crate::stdio::report;
 use std::process::ExitCode;
 
 /// Runs until the gateway ends it.
@@ -9,7 +10,9 @@ pub(super) fn run() -> ExitCode {
     let handed = match Handed::take() {
         Ok(handed) => handed,
         Err(error) => {
-            eprintln!("flowgate: this command is for a gateway, which starts it: {error}");
+            report(format_args!(
+                "flowgate: this command is for a gateway, which starts it: {error}"
+            ));
             return ExitCode::FAILURE;
         }
     };

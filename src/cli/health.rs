@@ -1,6 +1,7 @@
 //! `flowgate health`: asks the operations listener of the running gateway whether it is ready, for a container's health check.
 
 use crate::config::Config;
+use crate::stdio::{print_line, report};
 use serde_json::Value;
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -19,22 +20,21 @@ const SERVING: [&str; 2] = ["ready", "degraded"];
 /// Prints the state; 0 if it serves requests.
 pub(super) fn show(config: &Config) -> ExitCode {
     let Some(address) = config.operations else {
-        eprintln!(
+        report(format_args!(
             "flowgate: operations is \"off\" in the configuration: there is no listener to ask"
-        );
+        ));
         return ExitCode::FAILURE;
     };
     let address = reachable(address);
     let state = match ask(address) {
         Ok(state) => state,
         Err(error) => {
-            eprintln!("flowgate: http://{address}/readyz: {error}");
+            report(format_args!("flowgate: http://{address}/readyz: {error}"));
             return ExitCode::FAILURE;
         }
     };
-    // The reader of a pipe may have closed it: no panic.
-    let printed = writeln!(io::stdout(), "{state}");
-    if printed.is_ok() && SERVING.contains(&&*state) {
+    print_line(&state);
+    if SERVING.contains(&&*state) {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

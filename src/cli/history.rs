@@ -3,8 +3,8 @@
 use super::table::aligned;
 use crate::audit::rfc3339;
 use crate::config::Config;
+use crate::stdio::{print_line, report};
 use crate::store::{ENGINE, Error, History, Revision};
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Lists all, newest first, or writes the flows of one.
@@ -14,13 +14,12 @@ pub(super) fn show(config: &Config, rev: Option<&str>) -> ExitCode {
         Some(rev) => flows(&history, rev),
     });
     match shown {
-        // The reader of a pipe may have closed it: no panic.
-        Ok(text) => match writeln!(io::stdout(), "{text}") {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::FAILURE,
-        },
+        Ok(text) => {
+            print_line(text);
+            ExitCode::SUCCESS
+        }
         Err(error) => {
-            eprintln!("flowgate: {error}");
+            report(format_args!("flowgate: {error}"));
             ExitCode::FAILURE
         }
     }

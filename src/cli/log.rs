@@ -7,6 +7,8 @@ use std::io::IsTerminal;
 pub(super) fn start(config: &Log) {
     let log = tracing_subscriber::fmt()
         .with_max_level(config.level)
+        // It would report on standard error, with a panic, that standard error cannot be written.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     // An error means that this process has a logger already: then that one is used.

@@ -31,6 +31,7 @@ mod totp;
 
 use crate::config::Config;
 use crate::server;
+use crate::stdio::{print_line, report};
 use audit::Trusted;
 use check_flows::CheckFlows;
 use clap::{Parser, Subcommand};
@@ -382,10 +383,10 @@ fn run(file: Option<&Path>, safe: bool, apart: bool) -> ExitCode {
     };
     if config.engine.listen.is_some() != apart {
         let name = name(&config);
-        eprintln!(
+        report(format_args!(
             "flowgate: {name}: {}",
             if apart { NO_LISTEN } else { LISTEN }
-        );
+        ));
         return ExitCode::FAILURE;
     }
     config.engine.safe = safe;
@@ -414,19 +415,19 @@ fn check(file: Option<&Path>) -> ExitCode {
         return refuse(&error);
     }
     for warning in config.warnings() {
-        eprintln!("warning: {warning}");
+        report(format_args!("warning: {warning}"));
     }
     #[cfg(feature = "engine")]
     if let Some(host) = &config.engine.node_host {
         match node_host::describe(host) {
-            Ok(found) => found.iter().for_each(|line| println!("{line}")),
+            Ok(found) => found.iter().for_each(print_line),
             Err(missing) => {
-                eprintln!("flowgate: {missing}");
+                report(format_args!("flowgate: {missing}"));
                 return ExitCode::FAILURE;
             }
         }
     }
-    println!("{}: ok", name(&config));
+    print_line(format_args!("{}: ok", name(&config)));
     ExitCode::SUCCESS
 }
 
@@ -444,7 +445,7 @@ fn hash_password() -> ExitCode {
     };
     match crate::auth::hash_password(&password) {
         Ok(hash) => {
-            println!("{}", hash.reveal());
+            print_line(hash.reveal());
             ExitCode::SUCCESS
         }
         Err(error) => refuse(&error),
@@ -452,7 +453,7 @@ fn hash_password() -> ExitCode {
 }
 
 fn refuse(error: &dyn std::error::Error) -> ExitCode {
-    eprintln!("flowgate: {error}");
+    report(format_args!("flowgate: {error}"));
     ExitCode::FAILURE
 }
 

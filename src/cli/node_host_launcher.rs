@@ -1,6 +1,7 @@
 //! `flowgate with-parent`: the way in which the processes of the node host and of an isolated engine are started. The system
 //! kills them when the process that has started them ends, also if it hangs then.
 
+use crate::stdio::report;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -12,7 +13,9 @@ pub(super) fn become_program(gateway: u32, program: &[OsString]) -> ExitCode {
         return ExitCode::FAILURE;
     };
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        eprintln!("flowgate: the process would outlive the gateway: {error}");
+        report(format_args!(
+            "flowgate: the process would outlive the gateway: {error}"
+        ));
         return ExitCode::FAILURE;
     }
     // The gateway may have ended before that.
@@ -21,6 +24,6 @@ pub(super) fn become_program(gateway: u32, program: &[OsString]) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let error = Command::new(name).args(arguments).exec();
-    eprintln!("flowgate: {}: {error}", name.display());
+    report(format_args!("flowgate: {}: {error}", name.display()));
     ExitCode::FAILURE
 }

@@ -2,6 +2,7 @@
 //! runs Node.js with the two connections, and kills it when the engine has closed them; the service manager starts it again.
 
 use super::OWN_PROGRAM;
+use crate::stdio::report;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -14,8 +15,11 @@ use std::process::ExitCode;
 /// Runs until Node.js has ended.
 pub(super) fn run(socket: &Path, directory: &Path, node: &Path, memory: u64) -> ExitCode {
     match serve(socket, directory, node, memory) {
-        Ok(()) => eprintln!("flowgate: the node host has ended"),
-        Err(error) => eprintln!("flowgate: node host: {}: {error}", socket.display()),
+        Ok(()) => report(format_args!("flowgate: the node host has ended")),
+        Err(error) => report(format_args!(
+            "flowgate: node host: {}: {error}",
+            socket.display()
+        )),
     }
     ExitCode::FAILURE
 }

@@ -6,6 +6,7 @@ use crate::audit::rfc3339;
 use crate::auth::PasskeyInfo;
 use crate::config::Config;
 use crate::server::{Answer, Ask};
+use crate::stdio::{print_line, report};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -54,13 +55,13 @@ pub(super) fn run(config: &Config, command: PasskeyCommand) -> ExitCode {
     };
     let refused = match answer(&config.storage.directory, &ask) {
         Ok(Answer::Passkeys(passkeys)) => {
-            println!("{}", text(&ask, &passkeys, output.json));
+            print_line(text(&ask, &passkeys, output.json));
             return ExitCode::SUCCESS;
         }
         Ok(Answer::Refused(reason)) | Err(reason) => reason,
         Ok(_) => "the running flowgate gives another answer".to_owned(),
     };
-    eprintln!("flowgate: {refused}");
+    report(format_args!("flowgate: {refused}"));
     ExitCode::FAILURE
 }
 

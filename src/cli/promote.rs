@@ -2,6 +2,7 @@
 
 use super::NEEDS_APPROVAL;
 use super::table::printable;
+use crate::stdio::{print_line, report};
 use crate::upstream::GatewayClient;
 use clap::Args;
 use crypto::Secret;
@@ -52,7 +53,7 @@ pub(super) fn run(arguments: &Promote) -> ExitCode {
         Ok(Outcome::Refused) => ExitCode::FAILURE,
         Ok(Outcome::NeedsApproval) => ExitCode::from(NEEDS_APPROVAL),
         Err(reason) => {
-            eprintln!("flowgate: {}", printable(&reason));
+            report(format_args!("flowgate: {}", printable(&reason)));
             ExitCode::FAILURE
         }
     }
@@ -92,17 +93,23 @@ async fn promote(arguments: &Promote) -> Result<Outcome, String> {
     let done = to.post(&path, message, &file).await?;
     if done["rev"].is_null() {
         // 202: a proposal.
-        println!("{}", text(&done["message"]));
+        print_line(text(&done["message"]));
         return Ok(Outcome::NeedsApproval);
     }
-    println!("deployed {} as {}", text(&file["rev"]), text(&done["rev"]));
+    print_line(format_args!(
+        "deployed {} as {}",
+        text(&file["rev"]),
+        text(&done["rev"])
+    ));
     match done["without_credentials"].as_array() {
         Some(nodes) if nodes.is_empty() => {}
         Some(nodes) => {
             let nodes: Vec<String> = nodes.iter().map(text).collect();
-            println!("without credentials: {}", nodes.join(" "));
+            print_line(format_args!("without credentials: {}", nodes.join(" ")));
         }
-        None => println!("the first gateway does not know which nodes have credentials"),
+        None => print_line(format_args!(
+            "the first gateway does not know which nodes have credentials"
+        )),
     }
     Ok(Outcome::Fine)
 }
@@ -112,19 +119,21 @@ fn shown(checked: &Json) -> Outcome {
     let list = |name: &str| checked[name].as_array().cloned().unwrap_or_default();
     for (name, word) in [("violations", "refused"), ("findings", "warning")] {
         for found in list(name) {
-            println!(
+            print_line(format_args!(
                 "{word}: {} [{}]",
                 text(&found["message"]),
                 text(&found["rule"])
-            );
+            ));
         }
     }
     let approval = &checked["approval"]["message"];
     if !approval.is_null() {
-        println!("would wait as a proposal: {}", text(approval));
+        print_line(format_args!("would wait as a proposal: {}", text(approval)));
     }
     let [stop, start, rewire] = ["stop", "start", "rewire"].map(|name| list(name).len());
-    println!("{stop} nodes stop, {start} start, {rewire} are rewired");
+    print_line(format_args!(
+        "{stop} nodes stop, {start} start, {rewire} are rewired"
+    ));
     match (checked["allowed"] == true, approval.is_null()) {
         (false, _) => Outcome::Refused,
         (true, false) => Outcome::NeedsApproval,

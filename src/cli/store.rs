@@ -1,6 +1,7 @@
 //! `flowgate store`: moves the state between the file in the data directory and PostgreSQL, and lets gateways with another secret use it.
 
 use crate::config::Config;
+use crate::stdio::{print_line, report};
 use crate::store::{self, MigrateTo};
 use clap::{Args, Subcommand, ValueEnum};
 use std::process::ExitCode;
@@ -54,7 +55,7 @@ pub(super) fn run(config: &Config, command: &StoreCommand) -> ExitCode {
 
 fn copy(config: &Config, Migrate { from, to }: &Migrate) -> ExitCode {
     if from == to {
-        eprintln!("flowgate: --from and --to are the same");
+        report(format_args!("flowgate: --from and --to are the same"));
         return ExitCode::FAILURE;
     }
     let to = match to {
@@ -67,11 +68,11 @@ fn copy(config: &Config, Migrate { from, to }: &Migrate) -> ExitCode {
 fn ended(done: Result<String, store::Error>) -> ExitCode {
     match done {
         Ok(done) => {
-            println!("{done}");
+            print_line(done);
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("flowgate: {error}");
+            report(format_args!("flowgate: {error}"));
             ExitCode::FAILURE
         }
     }

@@ -1,6 +1,7 @@
 //! `flowgate totp`: a new second factor.
 
 use crate::auth::new_totp;
+use crate::stdio::print_line;
 use std::process::ExitCode;
 
 /// Bytes that stand unescaped in a label (RFC 3986 §2.3).
@@ -19,17 +20,19 @@ pub(super) fn print(user: &str) -> ExitCode {
         })
         .collect();
     let secret = &made.secret;
-    println!("secret: {secret}");
-    println!("uri: otpauth://totp/flowgate:{label}?secret={secret}&issuer=flowgate");
+    print_line(format_args!("secret: {secret}"));
+    print_line(format_args!(
+        "uri: otpauth://totp/flowgate:{label}?secret={secret}&issuer=flowgate"
+    ));
     for code in &made.recovery_codes {
-        println!("recovery: {code}");
+        print_line(format_args!("recovery: {code}"));
     }
     let hashes: Vec<String> = made
         .recovery_hashes
         .iter()
         .map(|hash| format!("\"{hash}\""))
         .collect();
-    println!("totp_secret = \"{secret}\"");
-    println!("recovery_codes = [{}]", hashes.join(", "));
+    print_line(format_args!("totp_secret = \"{secret}\""));
+    print_line(format_args!("recovery_codes = [{}]", hashes.join(", ")));
     ExitCode::SUCCESS
 }

@@ -6,6 +6,7 @@ use super::sd_notify::Supervisor;
 use super::{Error, Inherited, OfEngine, Running, inaccessible_paths, reload, start_with};
 use crate::allocator;
 use crate::config::{Config, EngineListen};
+use crate::stdio::report;
 use crypto::Secret;
 use rustix::fs::Mode;
 use rustix::process::{
@@ -72,13 +73,13 @@ fn run_with(
 ) -> ExitCode {
     keep_to_ourselves();
     if let Err(error) = take_away_paths(&config) {
-        eprintln!("flowgate: {setting}: {error}");
+        report(format_args!("flowgate: {setting}: {error}"));
         return ExitCode::FAILURE;
     }
     match run_until_signalled(config, given) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("flowgate: {error}");
+            report(format_args!("flowgate: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -266,11 +267,13 @@ fn announce(running: &Running) {
 /// Past the log, which may be kept or sent elsewhere: the password is for the eyes of who starts the program.
 fn show(password: &Secret) {
     let line = "=".repeat(72);
-    eprintln!(
+    report(format_args!(
         "\n{line}\n  First start: the user `admin` has been made. The password is shown only now:\n"
-    );
-    eprintln!("      {}\n", password.reveal());
-    eprintln!("  Users of your own: see [auth] in gateway.toml.\n{line}\n");
+    ));
+    report(format_args!("      {}\n", password.reveal()));
+    report(format_args!(
+        "  Users of your own: see [auth] in gateway.toml.\n{line}\n"
+    ));
 }
 
 /// Restricts new files to their owner, and protects the memory, with keys and tokens in it: no core dump,

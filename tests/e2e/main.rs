@@ -75,6 +75,7 @@ mod authorization_matrix;
 mod chained_gateways;
 mod client_certificate_channels;
 mod client_certificates;
+mod closed_output;
 mod cluster;
 mod cluster_faults;
 mod cluster_replica;

@@ -13,6 +13,7 @@ mod nginx;
 mod settings;
 
 use crate::config::Config;
+use crate::stdio::{print, report};
 use clap::Args;
 use std::fmt::{Display, Write as _};
 use std::fs::{File, OpenOptions};
@@ -59,7 +60,10 @@ pub(super) fn run(arguments: &Import) -> ExitCode {
     match import(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("flowgate: {}: {error}", arguments.file.display());
+            report(format_args!(
+                "flowgate: {}: {error}",
+                arguments.file.display()
+            ));
             ExitCode::FAILURE
         }
     }
@@ -90,7 +94,10 @@ fn import(arguments: &Import) -> Result<(), String> {
     }
     write(arguments.output.as_deref(), &text)?;
     for notice in imported.notices {
-        eprintln!("flowgate: import: {}", super::table::printable(&notice));
+        report(format_args!(
+            "flowgate: import: {}",
+            super::table::printable(&notice)
+        ));
     }
     Ok(())
 }
@@ -160,8 +167,8 @@ fn evaluated(
 /// Writes the result, never over a file.
 fn write(output: Option<&Path>, text: &str) -> Result<(), String> {
     let Some(output) = output else {
-        let written = io::stdout().write_all(text.as_bytes());
-        return written.map_err(|error| error.to_string());
+        print(text);
+        return Ok(());
     };
     let named = |error: &dyn Display| format!("{}: {error}", output.display());
     // It has hashes of passwords.

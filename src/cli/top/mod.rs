@@ -11,9 +11,10 @@ use super::control;
 use crate::auth::SessionInfo;
 use crate::config::{Config, parse_duration};
 use crate::server::{Answer, Ask};
+use crate::stdio::{print_line, report};
 use engine::profile::Profile;
 use requests::Counters;
-use std::io::{self, IsTerminal, Write as _};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -35,15 +36,12 @@ pub(super) fn show(config: &Config, interval: Duration, once: bool) -> ExitCode 
         Ok(measured) => measured,
         Err(reason) => return refuse(&reason),
     };
-    // The reader of a pipe may have closed it: no panic.
-    match writeln!(io::stdout(), "{}", plain::view(&profile, memory)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+    print_line(plain::view(&profile, memory));
+    ExitCode::SUCCESS
 }
 
 fn refuse(reason: &str) -> ExitCode {
-    eprintln!("flowgate: {reason}");
+    report(format_args!("flowgate: {reason}"));
     ExitCode::FAILURE
 }
 

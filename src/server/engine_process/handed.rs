@@ -5,6 +5,7 @@ use super::lease;
 use super::message::{ToEngine, ToGateway, line, of_line};
 use crate::config::{Config, Error, Handover, SHARED_CONTEXTS};
 use crate::http::unix_time;
+use crate::stdio::report;
 use crate::store::{EngineState, Replica, take_over};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::stdio::{dup2_stdin, dup2_stdout};
@@ -37,7 +38,9 @@ impl Handed {
     pub fn take() -> io::Result<Self> {
         // The file is root's once the process cannot be debugged.
         if let Err(error) = fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ) {
-            eprintln!("flowgate: oom_score_adj stays as it is: {error}");
+            report(format_args!(
+                "flowgate: oom_score_adj stays as it is: {error}"
+            ));
         }
         let gateway = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         let listener = UnixListener::from(io::stdout().as_fd().try_clone_to_owned()?);
