@@ -6,8 +6,8 @@ use super::Upstream;
 use super::error::SpannedError;
 use super::raw;
 use super::route::{
-    AmbientCredentials, Authorization, PATH, PERMISSION, Route, alone, canonical, is_reserved,
-    methods, permission, upstream,
+    AmbientCredentials, Authorization, PERMISSION, Route, alone, compared, is_reserved, methods,
+    permission, upstream,
 };
 use super::setting::{Source, flag};
 use toml::Spanned;
@@ -48,7 +48,7 @@ fn admin_route(
         return Err(SpannedError::rule(span, "an [[admin_route]] needs a path"));
     };
     let place = path.span();
-    let path = source.parsed(&path, PATH, canonical)?;
+    let path = compared(&path, source)?;
     let prefix = flag(raw.prefix, false)?;
     let upstream = upstream(raw.upstream.as_ref(), upstreams, source)?;
     if is_reserved(&path) || (path == "/" && !prefix) {

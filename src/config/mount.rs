@@ -3,6 +3,7 @@
 //! Knows when two upstreams would answer for the same request.
 
 use super::error::SpannedError;
+use super::path_key::{leading, path_key};
 use super::raw;
 use super::route::{self, spelled};
 use super::setting::{Source, flag};
@@ -27,8 +28,7 @@ impl Mount {
 
     /// Whether a path, in lower case, leads to it.
     pub fn leads(&self, path: &str) -> bool {
-        path.strip_prefix(self.path.as_str())
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        leading(path, &self.path).is_some()
     }
 
     /// Whether clients find it where they find the other one.
@@ -89,7 +89,7 @@ pub(super) fn alone<'s>(
         }
         let all = mount.hosts.is_empty() && other.hosts.is_empty();
         let shared = mount.hosts.iter().any(|host| other.hosts.contains(host));
-        if other.path == mount.path && (all || shared) {
+        if path_key(&other.path) == path_key(&mount.path) && (all || shared) {
             let sentence = "answers for the same host and path; give one of them a `host` or a `path` of its own";
             return Err(format!("the upstream \"{}\" {sentence}", other.name));
         }

@@ -3,6 +3,7 @@
 
 use super::error::SpannedError;
 use super::packages::is_package_path;
+use super::path_key::{path_key, percent_decoded};
 use super::rate_limit::rate_limit;
 use super::raw;
 use super::setting::{Source, flag};
@@ -68,7 +69,7 @@ pub struct AmbientCredentials {
 /// One `[[route]]` or `[[admin_route]]`: the requirements of requests for a path.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// Canonical, lower-case, without a trailing slash; of a `[[route]]` below the path that leads to the runtime, of
+    /// [As it is compared](super::path_key()), without a trailing slash; of a `[[route]]` below the path that leads to the runtime, of
     /// an `[[admin_route]]` below its admin root.
     pub path: String,
     /// The name of the upstream that it is for; `None`: all runtimes.
@@ -90,7 +91,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// Whether a path, in lower case, is meant.
+    /// Whether a [path as it is compared](super::path_key()) is meant.
     pub fn covers(&self, path: &str) -> bool {
         let above = if self.path == "/" && self.prefix {
             ""
@@ -148,7 +149,7 @@ impl PathRules {
         }
     }
 
-    /// Whether an unlisted path, in lower case and from the admin root, belongs to the admin API.
+    /// Whether an unlisted [path as it is compared](super::path_key()), from the admin root, belongs to the admin API.
     pub fn is_admin(&self, path: &str) -> bool {
         match self.admin_paths {
             AdminPaths::Listed => false,
@@ -203,7 +204,7 @@ fn route(
         return Err(SpannedError::rule(span, "a [[route]] needs a path"));
     };
     let place = path.span();
-    let path = source.parsed(&path, PATH, canonical)?;
+    let path = compared(&path, source)?;
     let upstream = upstream(raw.upstream.as_ref(), upstreams, source)?;
     if is_fenced(&path, upstream.as_deref(), upstreams, admin) {
         let sentence = "this path belongs to the admin API and the editor, whose permissions are fixed; a [[route]] is for endpoints made by flows, an [[admin_route]] for what packages add to the admin API";
@@ -283,6 +284,35 @@ fn authorization(
 /// The expected form of a path, for errors.
 pub(super) const PATH: &str = "a path such as \"/hello\", without query, \"//\", \".\" or \"..\"";
 
+/// Characters that are patterns in the URL of an http-in node, as Express 4 reads it.
+const PATTERN_CHARACTERS: &str = ":*()+[]{}|^$";
+
+/// The path of a route as requests are compared with it. A pattern is an error: it would be a text that no request has, so
+/// that the route protected nothing.
+pub(super) fn compared(
+    entry: &Spanned<Value>,
+    source: &Source<'_>,
+) -> Result<String, SpannedError> {
+    let text = source.text(entry, PATH)?;
+    if let Some(at) = text.find(|c| PATTERN_CHARACTERS.contains(c)) {
+        let (above, rest) = text.split_at(at);
+        let above = above.rsplit_once('/').map_or("", |(above, _)| above);
+        let above = if above.is_empty() { "/…" } else { above };
+        let sign = rest.get(..1).unwrap_or_default();
+        let encoded = crypto::hex(sign.as_bytes()).to_ascii_uppercase();
+        let sentence = format!(
+            "a path has no patterns, as the \"{sign}\" in the URL of an http-in node is: for all paths below write path = \"{above}\" and prefix = true, for the character itself %{encoded}"
+        );
+        return Err(SpannedError::rule(entry.span(), sentence));
+    }
+    source.parsed(entry, PATH, |text| {
+        let path = canonical(text)?;
+        // Requests with such a path are refused.
+        std::str::from_utf8(&percent_decoded(path.as_bytes())).ok()?;
+        Some(path_key(&path).into_owned())
+    })
+}
+
 /// The upstream that a route names.
 pub(super) fn upstream(
     entry: Option<&Spanned<Value>>,
@@ -333,13 +363,15 @@ fn is_fenced(path: &str, upstream: Option<&str>, upstreams: &[Upstream], admin: 
         .iter()
         .map(|upstream| &upstream.mount)
         .filter(|mount| upstream.is_none_or(|name| name == mount.name));
-    let mut fences = meant.map(|mount| match path.strip_prefix(mount.admin_root.as_str()) {
-        Some("") => true,
-        Some(rest) if rest.starts_with('/') => {
-            own(rest) || PathRules::of(mount, mount.admin_paths(), &[], admin).is_admin(rest)
-        }
-        _ => false,
-    });
+    let mut fences = meant.map(
+        |mount| match path.strip_prefix(&*path_key(&mount.admin_root)) {
+            Some("") => true,
+            Some(rest) if rest.starts_with('/') => {
+                own(rest) || PathRules::of(mount, mount.admin_paths(), &[], admin).is_admin(rest)
+            }
+            _ => false,
+        },
+    );
     if upstreams.is_empty() {
         own(path)
     } else {
@@ -447,6 +479,63 @@ mod tests {
             "/a\n",
         ] {
             assert_eq!(canonical(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn routes_of_one_value_are_duplicates_in_any_spelling() {
+        let table = |path: &str| {
+            format!(
+                "[auth]\n[[route]]\npath = \"/a@b\"\npublic = true\n[[route]]\npath = \"{path}\"\npublic = true\n"
+            )
+        };
+        let read = |path: &str| {
+            let base = std::path::Path::new("/");
+            crate::config::Config::parse(&table(path), "gateway.toml", base)
+        };
+        for path in ["/a%40b", "/A%40B/", "/a@b"] {
+            let error = read(path).err().map(|error| error.to_string());
+            assert!(
+                error.is_some_and(|text| text.contains("another [[route]]")),
+                "{path}"
+            );
+        }
+        assert!(read("/a%2540b").is_ok());
+    }
+
+    #[test]
+    fn a_route_with_a_pattern_is_an_error_that_says_what_to_write() {
+        let read = |table: &str, path: &str| {
+            let text = format!(
+                "[auth]\n[upstream]\nurl = \"http://127.0.0.1:1\"\n[[{table}]]\npath = \"{path}\"\npermission = \"reports.read\"\n"
+            );
+            let base = std::path::Path::new("/");
+            crate::config::Config::parse(&text, "gateway.toml", base)
+        };
+        for table in ["route", "admin_route"] {
+            for (path, advice) in [
+                (
+                    "/reports/:year",
+                    r#"path = "/reports" and prefix = true, for the character itself %3A"#,
+                ),
+                (
+                    "/reports/*",
+                    r#"path = "/reports" and prefix = true, for the character itself %2A"#,
+                ),
+                ("/a/b-:c/d", r#"path = "/a" and prefix"#),
+                ("/:all", r#"path = "/…" and prefix"#),
+                ("/reports/v(1|2)", "itself %28"),
+                ("/reports/v[12]", "itself %5B"),
+                ("/re+ports", "itself %2B"),
+                ("/reports$", "itself %24"),
+            ] {
+                let error = read(table, path).err().map(|error| error.to_string());
+                let error = error.unwrap_or_default();
+                assert!(error.contains(advice), "{table} {path}: {error}");
+            }
+            for path in ["/reports/%3Ayear", "/a%2bb", "/r&d", "/a@b", "/ü,;=!'~x"] {
+                assert!(read(table, path).is_ok(), "{table} {path}");
+            }
         }
     }
 

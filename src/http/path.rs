@@ -2,7 +2,8 @@
 //!
 //! A path that two programs could read differently is refused, never repaired. Knows no endpoint.
 
-use crate::config;
+pub(super) use crate::config::percent_decoded;
+use crate::config::{self, leading, path_key};
 use crypto::hex_digit;
 use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
@@ -78,13 +79,14 @@ impl<'a> Path<'a> {
 
     /// From here on it is a path of this site, which it leads to.
     pub(super) fn enter(&mut self, backend: &config::Mount) {
-        self.backend = backend.path.len();
-        self.cut = backend.prefix.len();
-        self.admin = self
-            .below()
-            .strip_prefix(backend.admin_root.as_str())
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            .then(|| self.backend + backend.admin_root.len());
+        self.backend = leading(self.lower(), &backend.path).unwrap_or_default();
+        self.cut = if backend.prefix.is_empty() {
+            0
+        } else {
+            self.backend
+        };
+        let admin = leading(self.below(), &backend.admin_root);
+        self.admin = admin.map(|length| self.backend + length);
     }
 
     /// The path, letters as sent.
@@ -145,6 +147,16 @@ impl<'a> Path<'a> {
             Some("") | None => Some("/"),
             rest => rest,
         }
+    }
+
+    /// The path below the one that leads to the site, as rules compare it.
+    pub(super) fn key(&self) -> Cow<'_, str> {
+        path_key(self.below())
+    }
+
+    /// The path from the admin root on, as rules compare it; `None`: it is elsewhere.
+    pub(super) fn admin_key(&self) -> Option<Cow<'_, str>> {
+        self.admin().map(path_key)
     }
 
     /// The lower-case segments of a path of the admin API, none for its root; `None`: it is elsewhere.
@@ -255,21 +267,6 @@ fn encode(byte: u8, text: &mut String) {
 
 pub(super) fn decode(text: &str) -> String {
     String::from_utf8_lossy(&percent_decoded(text.as_bytes())).into_owned()
-}
-
-/// The text without percent-encoding (RFC 3986 §2.1); a `%` without two digits stays.
-pub(super) fn percent_decoded(text: &[u8]) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [first, after @ ..] = rest {
-        let octet = match after {
-            [high, low, ..] if *first == b'%' => hex_digit(*high).zip(hex_digit(*low)),
-            _ => None,
-        };
-        decoded.push(octet.map_or(*first, |(high, low)| high << 4 | low));
-        rest = after.get(octet.map_or(0, |_| 2)..).unwrap_or_default();
-    }
-    decoded
 }
 
 #[cfg(test)]

@@ -77,6 +77,36 @@ async fn routes_open_single_methods_and_everything_below_a_path() {
 }
 
 #[tokio::test]
+async fn a_permission_for_one_value_of_a_parameter_holds_in_every_spelling() {
+    let routes = "[[route]]\npath = \"/app\"\nprefix = true\npublic = true\n\
+                  [[route]]\npath = \"/app/files/a@b\"\npermission = \"office.read\"\n\
+                  [[route]]\npath = \"/app/files/übersicht\"\npermission = \"office.read\"\n\
+                  [[route]]\npath = \"/app/files/r&d\"\npermission = \"office.read\"\n";
+    let gateway = Gateway::with(routes);
+    let token = gateway.sign_in("admin").await;
+    let code = "msg.payload = msg.req.params.name; return msg";
+    let flows = [script("a", ("get", "/app/files/:name"), code)];
+    gateway.deploy(&token, &flow_set(&flows)).await;
+    for (path, name) in [
+        ("/app/files/a@b", None),
+        ("/app/files/a%40b", None),
+        ("/APP/files/%61%40%42/", None),
+        ("/app/files/%C3%BCbersicht", None),
+        ("/app/files/%c3%9cbersicht", None),
+        ("/app/files/r&d", None),
+        ("/app/files/r%26d", None),
+        ("/app/files/a%2540b", Some("a%40b")),
+        ("/app/files/c%40d", Some("c@d")),
+    ] {
+        let answer = gateway.get(path).send().await;
+        match name {
+            None => assert_eq!(answer.status, 401, "{path}: {}", answer.text()),
+            Some(name) => assert_eq!((answer.status, answer.text().as_str()), (200, name)),
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_flow_is_given_the_request_but_not_the_token() {
     let gateway = Gateway::start();
     let token = gateway.sign_in("admin").await;

@@ -185,16 +185,16 @@ impl Route<'_> {
 /// The account at the upstream may do everything there. Its credentials are sent where the admin permissions apply, and
 /// to an endpoint only if a `[[route]]` configures it: an apparent endpoint may be an admin path that a package adds.
 fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route<'a> {
-    let admin = path.admin().filter(|admin| rules.is_admin(admin));
+    let admin = path.admin_key().filter(|admin| rules.is_admin(admin));
     let (rules, path, class) = match admin {
         Some(admin) => (&rules.admin, admin, RouteClass::Admin),
-        None => (&rules.endpoints, path.below(), RouteClass::Endpoint),
+        None => (&rules.endpoints, path.key(), RouteClass::Endpoint),
     };
     let (target, default, authorization) = match class {
         RouteClass::Admin => (Target::Absent, ADMIN, Authorization::Ours),
         _ => (Target::Endpoint, HTTP, Authorization::None),
     };
-    if let Some(rule) = rule(method, path, rules) {
+    if let Some(rule) = rule(method, &path, rules) {
         return Route {
             target,
             needs: rule.permission.as_deref().map_or(Nothing, Permission),
@@ -263,7 +263,7 @@ impl Verb {
     }
 }
 
-/// The rule for a path. The longest wins, the exact one before the prefix, that of one runtime before that of all.
+/// The rule for a [path as rules compare it](Path::key). The longest wins, the exact one before the prefix, that of one runtime before that of all.
 fn rule<'a>(method: &Method, path: &str, rules: &'a [config::Route]) -> Option<&'a config::Route> {
     rules
         .iter()

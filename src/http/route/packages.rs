@@ -29,14 +29,14 @@ impl<'a> Route<'a> {
         find: impl FnOnce(&str) -> Option<PackageAccess>,
     ) -> Self {
         let unlisted = self.target == Target::Endpoint;
-        let Some(admin) = path.admin().filter(|_| unlisted) else {
+        let Some((admin, key)) = path.admin().zip(path.admin_key()).filter(|_| unlisted) else {
             return self;
         };
         let Some(access) = find(admin) else {
             return self;
         };
         let reads = matches!(*method, Method::GET | Method::HEAD);
-        let needs = match (rule(method, admin, &rules.admin), access) {
+        let needs = match (rule(method, &key, &rules.admin), access) {
             (Some(rule), _) => rule.permission.as_deref().map_or(Nothing, Permission),
             (None, PackageAccess::Package) => Anyone,
             (None, PackageAccess::Gateway) if reads && admin.starts_with(OPEN) => Nothing,

@@ -578,3 +578,79 @@ fn the_openapi_document_has_every_endpoint_of_the_gateway_with_its_permission() 
     }
     assert_eq!(described, listed);
 }
+
+#[test]
+fn a_rule_for_one_value_is_for_every_spelling_of_it() {
+    let office = |path: &str| rule(path, false, Some("office.read"));
+    let endpoints = [
+        rule("/app", true, None),
+        office("/app/files/a@b"),
+        office("/app/übersicht"),
+        office("/app/r&d"),
+        office("/app/kanal"),
+        office("/app/a%40b"),
+        rule("/shop", true, Some("shop.read")),
+        rule("/shop/new@home", false, None),
+    ];
+    let rules = rules(AdminPaths::Listed, &endpoints, &[]);
+    let needs = |raw: &str| {
+        let path = Path::parse(raw).unwrap();
+        match route(&Method::GET, &path, &rules).needs {
+            Permission(name) => name.to_owned(),
+            needs => format!("{needs:?}"),
+        }
+    };
+    for (path, expected) in [
+        ("/app/files/a@b", "office.read"),
+        ("/app/files/a%40b", "office.read"),
+        ("/app/files/%61%40%62/", "office.read"),
+        ("/App/FILES/A%40B", "office.read"),
+        ("/app/files/a%2540b", "Nothing"),
+        ("/app/files/a@bc", "Nothing"),
+        ("/app/a%2540b", "office.read"),
+        ("/app/a%40b", "Nothing"),
+        ("/app/übersicht", "office.read"),
+        ("/app/%C3%BCbersicht", "office.read"),
+        ("/app/%c3%9cBERSICHT", "office.read"),
+        ("/app/r&d", "office.read"),
+        ("/app/r%26d", "office.read"),
+        ("/app/%72%26%64", "office.read"),
+        ("/app/%E2%84%AAanal", "office.read"),
+        ("/shop/new@home", "Nothing"),
+        ("/shop/new%40home", "Nothing"),
+        ("/shop/new%2540home", "shop.read"),
+    ] {
+        assert_eq!(needs(path), expected, "{path}");
+    }
+}
+
+#[test]
+fn the_admin_api_begins_where_its_root_is_in_any_spelling() {
+    let mount = config::Mount {
+        path: "/plant@1".to_owned(),
+        prefix: "/plant@1".to_owned(),
+        admin_root: "/ad&min".to_owned(),
+        ..config::Mount::default()
+    };
+    let admin = [rule("/tool/a@b", false, Some("tool.use"))];
+    let open = [rule("/", true, None)];
+    let rules = rules(AdminPaths::Root, &open, &admin);
+    for (raw, needs) in [
+        ("/plant@1/ad&min/flows", SomeFlow("flows.read")),
+        ("/plant%401/ad%26min/flows", SomeFlow("flows.read")),
+        ("/PLANT%401/AD%26MIN/tool/a%40b", Permission("tool.use")),
+        ("/plant@1/ad%26min/other", Permission("admin.read")),
+        ("/plant%401/adxmin/flows", Nothing),
+    ] {
+        let mut path = Path::parse(raw).unwrap();
+        assert!(mount.leads(path.lower()), "{raw}");
+        path.enter(&mount);
+        assert_eq!(route(&Method::GET, &path, &rules).needs, needs, "{raw}");
+        let uri = raw.parse().unwrap();
+        let target = path.target(&uri).unwrap();
+        assert!(
+            !target.as_str().to_lowercase().contains("plant"),
+            "{target}"
+        );
+    }
+}
