@@ -86,6 +86,27 @@ fn check_warns_about_disabled_authentication() {
 }
 
 #[test]
+fn a_file_that_sets_nothing_is_refused_with_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("gateway.toml");
+    for content in ["", "\n\n", "# [auth]\n# listen = [\"127.0.0.1:8443\"]\n"] {
+        std::fs::write(&file, content).unwrap();
+        for arguments in [&["check"][..], &["run"], &["reload"], &[]] {
+            let output = flowgate(directory.path(), arguments);
+            assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+            let errors = text(&output.stderr);
+            assert!(errors.contains("gateway.toml has no settings"), "{errors}");
+            assert!(errors.contains("remove the file") && errors.contains("auth = \"off\""));
+        }
+        assert!(!directory.path().join("data").exists());
+    }
+    std::fs::write(&file, "[server]\ndrain = \"1s\"\n").unwrap();
+    let output = flowgate(directory.path(), &["check"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).starts_with("warning: authentication is off"));
+}
+
+#[test]
 fn wrong_usage_ends_with_2_and_help_with_0() {
     let directory = tempfile::tempdir().unwrap();
     assert_eq!(flowgate(directory.path(), &["fly"]).status.code(), Some(2));

@@ -395,12 +395,17 @@ fn run(file: Option<&Path>, safe: bool, apart: bool) -> ExitCode {
         host.launcher = Some(OWN_PROGRAM.into());
     }
     log::start(&config.log);
+    // Before all other lines: that the API is open.
+    let open = config.open_warning();
+    if let Some(open) = &open {
+        tracing::warn!("{open}");
+    }
     tracing::info!(
         config = name(&config),
         version = env!("CARGO_PKG_VERSION"),
         "starting"
     );
-    for warning in config.warnings() {
+    for warning in config.warnings().skip(usize::from(open.is_some())) {
         tracing::warn!("{warning}");
     }
     server::run(config)

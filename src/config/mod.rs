@@ -177,6 +177,12 @@ impl Config {
             file: file.into(),
             source,
         })?;
+        if text
+            .parse::<toml::Table>()
+            .is_ok_and(|table| table.is_empty())
+        {
+            return Err(Error::Empty(file.into()));
+        }
         let base = file.parent().unwrap_or(Path::new(""));
         let config = Self::parse(&text, &file.to_string_lossy(), base)?;
         Ok(Self {

@@ -70,8 +70,8 @@ impl Config {
         })
     }
 
-    /// No sign-in is required.
-    pub(super) fn open_warning(&self) -> Option<String> {
+    /// No sign-in is required: the first of [`warnings`](Self::warnings).
+    pub fn open_warning(&self) -> Option<String> {
         if self.auth.is_some() || matches!(self.engine.listen, Some(EngineListen::Unix(_))) {
             return None;
         }
@@ -83,7 +83,7 @@ impl Config {
             .map(SocketAddr::to_string)
             .collect();
         Some(format!(
-            "authentication is off: everyone who reaches {} may read and replace the flows",
+            "authentication is off: everyone who reaches {} may read and replace the flows; an [auth] table requires a sign-in",
             listen.join(", ")
         ))
     }
