@@ -107,6 +107,30 @@ fn a_file_that_sets_nothing_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn check_warns_about_permissions_that_nothing_needs_and_users_who_cannot_deploy() {
+    let directory = tempfile::tempdir().unwrap();
+    let hash = "$2b$08$W99V1mAwhUg5M9.hX6kjY.qtLHyvMOmTvm/hfRdpVY8u2XJsIHwFC";
+    let user = format!(
+        "[[auth.user]]\nname = \"ann\"\npassword_hash = \"{hash}\"\npermissions = [\"flow.read\", \"flows.read\", \"office.read\"]\n\
+         [[route]]\npath = \"/office\"\npermission = \"office.read\"\n"
+    );
+    std::fs::write(directory.path().join("gateway.toml"), user).unwrap();
+    let output = flowgate(directory.path(), &["check"]);
+    assert_eq!(output.status.code(), Some(0));
+    let warnings = text(&output.stderr);
+    assert!(
+        warnings.contains("no user may deploy, for want of flows.write (ann)"),
+        "{warnings}"
+    );
+    assert!(
+        warnings.contains("the user \"ann\": no endpoint")
+            && warnings.contains("did you mean \"flows.read\"?"),
+        "{warnings}"
+    );
+    assert!(!warnings.contains("office.read"), "{warnings}");
+}
+
+#[test]
 fn wrong_usage_ends_with_2_and_help_with_0() {
     let directory = tempfile::tempdir().unwrap();
     assert_eq!(flowgate(directory.path(), &["fly"]).status.code(), Some(2));

@@ -114,6 +114,11 @@ pub struct SignIn {
     pub address: IpAddr,
 }
 
+/// For the operator who has configured the first user.
+const ADMIN_ENDS: &str = "the user `admin` of the first start ends, because there is an [[auth.user]]: its password and its sessions are not valid any more, also when the users are removed later";
+/// For the operator who has removed the last user.
+const NO_USERS: &str = "there is no [[auth.user]], and the `admin` of the first start has ended: no client can sign in with a password. The next start makes another `admin`, with a new password";
+
 /// A token handed out.
 #[derive(Debug)]
 pub struct Issued {
@@ -176,7 +181,7 @@ impl Auth {
         store: Store,
         now: u64,
     ) -> Result<(Self, Option<Secret>), OpenError> {
-        let (generated, password) = match store.generated_admin().await? {
+        let (generated, password) = match generated_admin(config, &store).await? {
             None if config.users.is_empty() => {
                 let (password, hash) = password::generate()?;
                 let kept = store.claim_generated_admin(hash.clone()).await?;
@@ -240,14 +245,13 @@ impl Auth {
     /// good.
     ///
     /// Tokens handed out before keep the absolute lifetime they were given; the idle one counts as it is now. No admin
-    /// is made here, because its password would not be shown to the operator: that takes a restart.
+    /// is made here, because its password would not be shown to the operator: that takes a restart. The one of the first start has
+    /// ended with the first user of the configuration.
     pub async fn reload(&self, config: &config::Auth) -> Result<(), store::Error> {
-        let generated = self.0.store.generated_admin().await?;
+        let generated = generated_admin(config, &self.0.store).await?;
         let users = with_slack(Users::new(config, generated.as_ref()), &self.0.store);
         if users.is_empty() {
-            tracing::warn!(
-                "there are no users now, so no client can sign in; a restart makes an admin"
-            );
+            tracing::warn!("{NO_USERS}");
         }
         self.reload_jwt(&config.jwt);
         let mut ended = self.reload_oidc(&config.oidc);
@@ -449,6 +453,34 @@ impl Auth {
             .throttle
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The hash of the `admin` of the first start. It ends for good with the first user of the configuration: else the password that
+/// was shown then, perhaps in a journal, would be valid again when the last user is removed.
+async fn generated_admin(
+    config: &config::Auth,
+    store: &Store,
+) -> Result<Option<Secret>, store::Error> {
+    if config.users.is_empty() {
+        return store.generated_admin().await;
+    }
+    if store
+        .forget_generated_admin(users::generated_record())
+        .await?
+    {
+        tracing::warn!("{ADMIN_ENDS}");
+    }
+    Ok(None)
+}
+
+/// What becomes of the `admin` of the first start with these users, for the operator; `has_admin`: whether there is one. `None`:
+/// nothing.
+pub fn admin_notice(config: &config::Auth, has_admin: bool) -> Option<&'static str> {
+    match (config.users.is_empty(), has_admin) {
+        (false, true) => Some(ADMIN_ENDS),
+        (true, false) => Some(NO_USERS),
+        (false, false) | (true, true) => None,
     }
 }
 

@@ -79,7 +79,7 @@ impl Users {
                 rate_limit: None,
                 // Not of its hash, which is renewed: the password stays as long as the database, where the sessions
                 // are.
-                record: Some(sha256(b"the generated admin")),
+                record: Some(generated_record()),
                 generated: true,
                 hinted: Arc::default(),
             };
@@ -224,6 +224,11 @@ impl User {
             );
         }
     }
+}
+
+/// Identifies the password of the `admin` made at a first start.
+pub(super) fn generated_record() -> [u8; 32] {
+    sha256(b"the generated admin")
 }
 
 fn names(list: &[impl AsRef<str>]) -> Arc<[SmolStr]> {

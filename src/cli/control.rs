@@ -149,6 +149,12 @@ pub(super) fn token(config: &Config, command: TokenCommand) -> ExitCode {
                     "warning: this token never ends; end it with `flowgate token revoke {name}`"
                 ));
             }
+            for hint in permissions
+                .iter()
+                .filter_map(|name| config.permission_hint(name))
+            {
+                report(format_args!("warning: {hint}"));
+            }
             let ask = Ask::CreateToken(NewToken {
                 name,
                 permissions,

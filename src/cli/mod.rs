@@ -29,9 +29,11 @@ mod table;
 mod top;
 mod totp;
 
+use crate::auth::admin_notice;
 use crate::config::Config;
 use crate::server;
 use crate::stdio::{print_line, report};
+use crate::store::has_generated_admin;
 use audit::Trusted;
 use check_flows::CheckFlows;
 use clap::{Parser, Subcommand};
@@ -419,9 +421,7 @@ fn check(file: Option<&Path>) -> ExitCode {
     if let Err(error) = server::check(&config) {
         return refuse(&error);
     }
-    for warning in config.warnings() {
-        report(format_args!("warning: {warning}"));
-    }
+    warn(&config);
     #[cfg(feature = "engine")]
     if let Some(host) = &config.engine.node_host {
         match node_host::describe(host) {
@@ -436,9 +436,24 @@ fn check(file: Option<&Path>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Prints the warnings, that of an open API first, and what becomes of the `admin` of the first start.
+fn warn(config: &Config) {
+    for warning in config.warnings() {
+        report(format_args!("warning: {warning}"));
+    }
+    let has_admin = has_generated_admin(&config.storage);
+    let notice = config.auth.as_ref().zip(has_admin);
+    if let Some(notice) = notice.and_then(|(auth, has_admin)| admin_notice(auth, has_admin)) {
+        report(format_args!("warning: {notice}"));
+    }
+}
+
 fn reload(config: &Config) -> ExitCode {
     match server::check(config) {
-        Ok(()) => control::reload(config),
+        Ok(()) => {
+            warn(config);
+            control::reload(config)
+        }
         Err(error) => refuse(&error),
     }
 }

@@ -210,7 +210,7 @@ fn key_at(table: &DeTable<'_>, span: &Range<usize>, parent: &str) -> Option<Stri
 }
 
 /// The known key that is at most a third of its letters away.
-fn nearest(found: &str, known: &[String]) -> Option<String> {
+pub(super) fn nearest(found: &str, known: &[String]) -> Option<String> {
     let (name, distance) = known
         .iter()
         .map(|name| (name, strsim::levenshtein(found, name)))

@@ -1,5 +1,6 @@
 //! What is allowed in a configuration, and is a mistake more often than not.
 
+use super::permissions::permission_hint;
 use super::{Auth, Config, EngineListen, Hosts, Upstream};
 use std::net::SocketAddr;
 
@@ -11,7 +12,82 @@ impl Config {
         let others = others.chain(self.rebinding_warning()).chain(accounts);
         let others = others.chain(self.plain_store_warning());
         let others = others.chain(self.unserved_certificate_warning());
-        others.chain(self.grant_warnings())
+        let others = others.chain(self.grant_warnings());
+        let others = others.chain(self.deployer_warning());
+        others.chain(self.permission_warnings())
+    }
+
+    /// Permissions with whose they are, for the operator.
+    fn held(&self) -> Vec<(String, &[String])> {
+        let mut held = Vec::new();
+        if let Some(auth) = &self.auth {
+            let users = auth.users.iter();
+            held.extend(
+                users.map(|user| (format!("the user \"{}\"", user.name), &user.permissions[..])),
+            );
+            held.extend(
+                auth.anonymous
+                    .iter()
+                    .map(|list| ("auth.anonymous".to_owned(), &list[..])),
+            );
+            let issuers = auth.jwt.iter().map(|issuer| (&issuer.name, &issuer.grants));
+            let providers = auth
+                .oidc
+                .iter()
+                .map(|provider| (&provider.name, &provider.grants));
+            for (name, grants) in issuers.chain(providers) {
+                held.extend(
+                    grants
+                        .iter()
+                        .map(|grant| (format!("a grant of \"{name}\""), &grant.permissions[..])),
+                );
+            }
+        }
+        for upstream in &self.upstreams {
+            let mount = &upstream.mount;
+            held.extend(mount.permissions.iter().map(|(user, list)| {
+                (
+                    format!("the user \"{user}\" at the upstream \"{}\"", mount.name),
+                    &list[..],
+                )
+            }));
+        }
+        held
+    }
+
+    /// No user of the configuration may deploy, as after the first one was added in place of the `admin` of the first start.
+    fn deployer_warning(&self) -> Option<String> {
+        let auth = self.auth.as_ref().filter(|auth| !auth.users.is_empty())?;
+        let deploys = |name: &String| {
+            matches!(name.as_str(), "*" | "write" | "*.write") || name.starts_with("flows.write")
+        };
+        let held = self.held();
+        let mut held = held.iter().flat_map(|(_, list)| list.iter());
+        let names: Vec<&str> = auth.users.iter().map(|user| user.name.as_str()).collect();
+        (!held.any(deploys)).then(|| {
+            format!("no user may deploy, for want of flows.write ({}), and the `admin` of the first start is there only without any [[auth.user]]", names.join(", "))
+        })
+    }
+
+    /// Why a permission may be a mistake; `None`: something needs it.
+    pub fn permission_hint(&self, name: &str) -> Option<String> {
+        let routes = self.routes.iter().chain(&self.admin_routes);
+        let of_routes = routes.filter_map(|route| route.permission.as_deref());
+        permission_hint(name, &of_routes.collect::<Vec<_>>())
+    }
+
+    /// Permissions that nothing needs.
+    fn permission_warnings(&self) -> Vec<String> {
+        let hint = |whose: String, list: &[String]| {
+            let hints = list.iter().filter_map(|name| self.permission_hint(name));
+            hints
+                .map(|hint| format!("{whose}: {hint}"))
+                .collect::<Vec<_>>()
+        };
+        self.held()
+            .into_iter()
+            .flat_map(|(whose, list)| hint(whose, list))
+            .collect()
     }
 
     /// The shared database is reached without TLS.

@@ -86,6 +86,9 @@ impl Reload {
     /// Takes over another config.
     pub(super) async fn take_over(&self, config: Config, asked: Value) -> Result<(), Error> {
         let mut failed = Vec::new();
+        for warning in config.warnings() {
+            tracing::warn!("{warning}");
+        }
         if let Some(tls) = &self.tls {
             match tls.reload(&config.tls, unix_time()) {
                 Ok(found) => {

@@ -10,6 +10,7 @@ mod directory;
 mod disk;
 mod engine_state;
 mod failpoint;
+mod first_admin;
 mod flow_files;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
@@ -41,6 +42,7 @@ mod written;
 
 pub use deployments::{Page, Past};
 pub use engine_state::{flows_of, is_context, is_engine_state, is_global_context, take_over};
+pub use first_admin::has_generated_admin;
 pub use history::History;
 pub use library::{Entry, Item, KINDS, LibraryPath};
 #[cfg(feature = "postgres")]
@@ -345,30 +347,9 @@ impl Store {
             .await
     }
 
-    /// The hash of the `admin` made at the first start, if one was made.
-    pub async fn generated_admin(&self) -> Result<Option<Secret>, Error> {
-        self.owner
-            .ask(|disk| Ok(disk.database.fact(GENERATED_ADMIN)?.map(Secret::new)))
-            .await
-    }
-
-    /// Keeps the hash of the `admin` made at the first start, unless another gateway has made one; answers the one that
-    /// is kept.
-    pub async fn claim_generated_admin(&self, hash: Secret) -> Result<Secret, Error> {
-        let claim = move |disk: &mut Disk| disk.database.claim_fact(GENERATED_ADMIN, hash.reveal());
-        self.owner.ask(claim).await.map(Secret::new)
-    }
-
     /// Forgets changes that were logged long ago.
     pub async fn forget_changes(&self) -> Result<(), Error> {
         self.owner.ask(|disk| disk.database.forget_changes()).await
-    }
-
-    /// Keeps the hash of the `admin` made at the first start.
-    pub async fn save_generated_admin(&self, hash: Secret) -> Result<(), Error> {
-        self.owner
-            .ask(move |disk| disk.database.tell_fact(GENERATED_ADMIN, hash.reveal()))
-            .await
     }
 
     /// Reads the flow files. Missing files are an empty flow set; broken ones an error, and nothing is overwritten.

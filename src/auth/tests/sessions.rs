@@ -234,6 +234,38 @@ async fn rehashing_the_generated_password_ends_no_session() {
 }
 
 #[tokio::test]
+async fn the_generated_admin_ends_with_the_first_user_and_nothing_revives_it() {
+    for at_restart in [false, true] {
+        let mut fixture = Fixture::with(&[]);
+        let (auth, password) = fixture.open_at(NOW).await;
+        let password = password.unwrap();
+        let sign_in = || attempt("admin", password.reveal(), "", HERE);
+        let session = auth.sign_in(sign_in(), NOW).await.unwrap().token;
+        let none = std::mem::take(&mut fixture.config.users);
+        fixture.config.users = Fixture::with(&[("ann", "read")]).config.users;
+        let auth = if at_restart {
+            drop(auth);
+            fixture.open().await
+        } else {
+            auth.reload(&fixture.config).await.unwrap();
+            auth
+        };
+        assert!(!is_alive(&auth, &session, NOW));
+        assert!(auth.sign_in(sign_in(), NOW).await.is_err());
+        fixture.config.users = none;
+        auth.reload(&fixture.config).await.unwrap();
+        assert!(auth.sign_in(sign_in(), NOW).await.is_err());
+        drop(auth);
+        let (auth, another) = fixture.open_at(NOW).await;
+        assert!(auth.sign_in(sign_in(), NOW).await.is_err());
+        let another = another.unwrap();
+        let sign_in = attempt("admin", another.reveal(), "", HERE);
+        assert!(auth.sign_in(sign_in, NOW).await.is_ok());
+        assert!(!is_alive(&auth, &session, NOW));
+    }
+}
+
+#[tokio::test]
 async fn a_session_without_a_password_record_is_bound_at_restart() {
     let mut fixture = Fixture::with(&[("ann", "*")]);
     let auth = fixture.open().await;

@@ -4,6 +4,7 @@
 
 use crate::audit::{Event, rfc3339};
 use crate::auth::{Auth, Caller, CreateTokenError, NEVER, NewToken, SessionInfo, SessionSelector};
+use crate::config::permission_hint;
 use crate::http::access_error::AccessError;
 use crate::http::error::Error;
 use crate::http::request_body;
@@ -72,6 +73,7 @@ pub(super) async fn create(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
     let (caller, now) = (caller.ok_or(Error::NoToken)?, ctx.now);
     let (audit, actor) = (ctx.gateway.audit.clone(), ctx.actor());
     let (making, name) = (auth.clone(), made.name.clone());
+    let warnings = warnings(ctx, &made.permissions);
     let task = async move {
         making.may_create_token(&caller, &made, now).await?;
         let facts = json!({
@@ -94,8 +96,23 @@ pub(super) async fn create(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
     let of_name = tokens.iter().find(|listed| listed.token() == Some(&name));
     let mut shown = entry(of_name.ok_or(Error::Broken)?);
     shown["token"] = issued.token.reveal().into();
+    if !warnings.is_empty() {
+        shown["warnings"] = warnings.into();
+    }
     let made = response::json(StatusCode::CREATED, shown.to_string());
     Ok(response::uncached(made))
+}
+
+/// Hints at permissions that nothing needs here.
+fn warnings(ctx: &RequestContext<'_>, permissions: &[String]) -> Vec<String> {
+    let rules = ctx.backend.rules.load();
+    let routes = rules.paths.endpoints.iter().chain(&rules.paths.admin);
+    let of_routes = routes.filter_map(|route| route.permission.as_deref());
+    let of_routes: Vec<&str> = of_routes.collect();
+    let hints = permissions.iter();
+    hints
+        .filter_map(|name| permission_hint(name, &of_routes))
+        .collect()
 }
 
 /// `DELETE /gateway/tokens/NAME`: whether or not that can be recorded, as a revocation must not depend on the audit log.

@@ -3,7 +3,7 @@
 use super::changes::Changed;
 use super::connection::values;
 use super::{Database, integer};
-use crate::store::{AddressRow, Error, FailureRow};
+use crate::store::{AddressRow, Error, FailureRow, GENERATED_ADMIN};
 
 /// Failures kept at most. Unauthenticated clients can make more of them than are worth keeping.
 const FAILURES: i64 = 100_000;
@@ -13,6 +13,23 @@ const FAILURES: i64 = 100_000;
 const CODES_KEPT: u64 = 24 * 60 * 60;
 
 impl Database {
+    /// Forgets the `admin` of the first start and its passkeys, also at other gateways; false: there was none.
+    pub(in crate::store) fn forget_generated_admin(
+        &self,
+        record: &[u8; 32],
+    ) -> Result<bool, Error> {
+        let transaction = self.connection.begin()?;
+        let sql = "DELETE FROM fact WHERE name = ?";
+        let removed = transaction.execute(sql, values![GENERATED_ADMIN])? > 0;
+        if removed {
+            let sql = "DELETE FROM passkey WHERE password = ?";
+            transaction.execute(sql, values![record])?;
+            self.tell(&transaction, Changed::Fact(GENERATED_ADMIN))?;
+        }
+        transaction.commit()?;
+        Ok(removed)
+    }
+
     pub(in crate::store) fn failures(&self, since: u64) -> Result<Vec<FailureRow>, Error> {
         self.change("DELETE FROM failure WHERE at < ?", values![integer(since)])?;
         let sql = r#"SELECT "user", address, at FROM failure ORDER BY number"#;
