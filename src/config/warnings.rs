@@ -11,6 +11,7 @@ impl Config {
         let others = self.open_warning().into_iter().chain(self.trust_warning());
         let others = others.chain(self.rebinding_warning()).chain(accounts);
         let others = others.chain(self.plain_store_warning());
+        let others = others.chain(self.unsigned_sessions_warning());
         let others = others.chain(self.unserved_certificate_warning());
         let others = others.chain(self.grant_warnings());
         let others = others.chain(self.deployer_warning());
@@ -96,6 +97,17 @@ impl Config {
         shared.is_plain().then(|| {
             "storage.url has sslmode=disable: whoever is between here and the database reads and changes sessions, and \
              so acts as any user"
+                .to_owned()
+        })
+    }
+
+    /// The rows of sessions in the shared database have no MAC.
+    fn unsigned_sessions_warning(&self) -> Option<String> {
+        let storage = &self.storage;
+        let is_unsigned = storage.shared.is_some() && storage.credential_secret.is_none();
+        (is_unsigned && self.auth.is_some()).then(|| {
+            "storage.url without storage.credential_secret: whoever can write to the database can insert a session, and \
+             acts as any user; with the secret, the same at all gateways, rows carry a MAC"
                 .to_owned()
         })
     }

@@ -39,10 +39,11 @@ impl Disk {
     /// Opens everything and finishes what a crash interrupted.
     pub(super) fn open(config: &config::Storage) -> Result<Self, Error> {
         let directory = Directory::open(&config.directory)?;
+        let secret = config.credential_secret.as_ref();
         let database = match &config.shared {
-            None => open_file(&directory)?,
+            None => open_file(&directory)?.signed_with(secret)?,
             #[cfg(feature = "postgres")]
-            Some(shared) => Database::open_shared(shared)?,
+            Some(shared) => Database::open_shared(shared, secret)?,
             #[cfg(not(feature = "postgres"))]
             Some(shared) => match *shared {},
         };

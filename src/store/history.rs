@@ -16,7 +16,7 @@ impl History {
     pub fn open(config: &config::Storage) -> Result<Self, Error> {
         #[cfg(feature = "postgres")]
         if let Some(shared) = &config.shared {
-            let database = Database::open_shared(shared)?;
+            let database = Database::open_shared(shared, config.credential_secret.as_ref())?;
             return Ok(Self { database });
         }
         let file = config.directory.join(DATABASE);

@@ -24,8 +24,9 @@ pub fn migrate(config: &config::Storage, to: MigrateTo) -> Result<usize, Error> 
         return Err(Error::Database(sentence.to_owned()));
     };
     let directory = Directory::open(&config.directory)?;
-    let file = open_file(&directory)?;
-    let shared = Database::open_shared(shared)?;
+    let secret = config.credential_secret.as_ref();
+    let file = open_file(&directory)?.signed_with(secret)?;
+    let shared = Database::open_shared(shared, secret)?;
     match to {
         MigrateTo::Postgres => file.copy_to(&shared),
         MigrateTo::Sqlite => shared.copy_to(&file),

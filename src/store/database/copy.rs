@@ -42,6 +42,7 @@ const TABLES: &[Table] = &[
             ("creator", Text),
             ("confirmed", Integer),
             ("factor", Integer),
+            ("mac", Bytes),
         ],
     },
     Table {

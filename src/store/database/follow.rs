@@ -2,7 +2,8 @@
 
 use super::changes::{FACT, FAILURE, FAILURES_CLEARED, KNOWN_ADDRESS, SESSION, SESSION_ENDED};
 use super::connection::{Row, failure};
-use super::sessions::{COLUMNS, session};
+use super::session_key::SessionKey;
+use super::sessions::COLUMNS;
 use crate::store::{AddressRow, Error, FailureRow, SessionRow, SharedChange};
 use tokio_postgres::Client;
 
@@ -13,6 +14,7 @@ const MOST: i64 = 1000;
 pub(in crate::store) async fn changes_since(
     client: &Client,
     gateway: &[u8; 16],
+    key: &SessionKey,
     newest: i64,
 ) -> Result<(Vec<SharedChange>, i64), Error> {
     let ends = "SELECT coalesce(min(number), 0), coalesce(max(number), 0) FROM change";
@@ -25,7 +27,7 @@ pub(in crate::store) async fn changes_since(
     }
     let sql = format!(
         "SELECT change.number, change.kind, change.key, change.name, change.address, change.at, fact.value,
-            change.gateway = $1, {COLUMNS}
+            change.gateway = $1, {COLUMNS}, session.mac
          FROM change LEFT JOIN session ON change.kind = '{SESSION}' AND session.token = change.key
             LEFT JOIN fact ON change.kind = '{FACT}' AND fact.name = change.name
          WHERE change.number > $2 ORDER BY change.number LIMIT $3"
@@ -41,20 +43,23 @@ pub(in crate::store) async fn changes_since(
         read = row.get(0)?;
         let is_own: bool = row.get(7)?;
         if !is_own {
-            changes.extend(change(&row)?);
+            changes.extend(change(&row, key)?);
         }
     }
     Ok((changes, read))
 }
 
 /// The change of a row; `None`: a later one says more, or this flowgate does not know its kind.
-fn change(row: &Row<'_>) -> Result<Option<SharedChange>, Error> {
+fn change(row: &Row<'_>, key: &SessionKey) -> Result<Option<SharedChange>, Error> {
     let kind: String = row.get(1)?;
     Ok(match kind.as_str() {
         SESSION => {
             let token: Option<Vec<u8>> = row.get(8)?;
             match token {
-                Some(_) => Some(SharedChange::Session(Box::new(session(row, 8)?))),
+                Some(_) => {
+                    let session = key.verified(row, 8)?;
+                    session.map(|session| SharedChange::Session(Box::new(session)))
+                }
                 None => None,
             }
         }
@@ -87,11 +92,19 @@ fn change(row: &Row<'_>) -> Result<Option<SharedChange>, Error> {
 /// All sessions, each with the time of its last use at any gateway.
 pub(in crate::store) async fn sessions_with_uses(
     client: &Client,
+    key: &SessionKey,
 ) -> Result<Vec<(SessionRow, u64)>, Error> {
-    let sql = format!("SELECT {COLUMNS}, used FROM session ORDER BY created");
+    let sql = format!("SELECT {COLUMNS}, mac, used FROM session ORDER BY created");
     let rows = client.query(&sql, &[]).await;
     let rows = rows.map_err(|error| failure(&error))?;
     let rows = rows.iter().map(Row::Postgres);
-    rows.map(|row| Ok((session(&row, 0)?, row.unsigned("used")?)))
-        .collect()
+    let read = rows.map(|row| {
+        let session = key.verified(&row, 0)?;
+        Ok(session.zip(Some(row.unsigned("used")?)))
+    });
+    Ok(read
+        .collect::<Result<Vec<_>, Error>>()?
+        .into_iter()
+        .flatten()
+        .collect())
 }

@@ -114,6 +114,8 @@ pub(super) const MIGRATIONS: &[&str] = &["
         runtime TEXT PRIMARY KEY, user TEXT NOT NULL, how TEXT NOT NULL, address TEXT NOT NULL, kind TEXT NOT NULL,
         at INTEGER NOT NULL, message TEXT NOT NULL, base TEXT NOT NULL, sent TEXT NOT NULL, content BLOB NOT NULL
     ) STRICT, WITHOUT ROWID;
+", "
+    ALTER TABLE session ADD COLUMN mac BLOB;
 "];
 
 /// The number of migrations applied to a database.

@@ -19,6 +19,7 @@ mod proposals;
 mod retention;
 #[cfg(feature = "postgres")]
 mod secret_check;
+mod session_key;
 mod sessions;
 mod sign_ins;
 mod tags;
@@ -34,6 +35,7 @@ pub(super) use deployments::{Content, Deployment};
 #[cfg(feature = "postgres")]
 pub(super) use follow::{changes_since, sessions_with_uses};
 pub(super) use retention::Retention;
+pub(super) use session_key::SessionKey;
 pub(super) use touched::Touch;
 
 use super::Error;
@@ -41,6 +43,8 @@ use changes::Changed;
 #[cfg(feature = "postgres")]
 use connection::Postgres;
 use connection::{Connection, Transaction, Value, values};
+#[cfg(feature = "postgres")]
+use crypto::Secret;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -59,6 +63,7 @@ pub(super) struct Database {
     connection: Connection,
     /// Names this process among those that share the database.
     gateway: [u8; 16],
+    session_key: SessionKey,
 }
 
 impl Database {
@@ -74,15 +79,24 @@ impl Database {
 
     /// Opens the database that gateways share, and brings its tables up to date.
     #[cfg(feature = "postgres")]
-    pub(super) fn open_shared(shared: &crate::config::SharedStore) -> Result<Self, Error> {
+    pub(super) fn open_shared(
+        shared: &crate::config::SharedStore,
+        secret: Option<&Secret>,
+    ) -> Result<Self, Error> {
         let postgres = Postgres::open(Connector::new(shared)?)?;
-        postgres_migrations::migrate(postgres).map(Self::of)
+        let session_key = SessionKey::of(secret);
+        let connection = postgres_migrations::migrate(postgres, &session_key)?;
+        Ok(Self {
+            session_key,
+            ..Self::of(connection)
+        })
     }
 
     fn of(connection: Connection) -> Self {
         Self {
             connection,
             gateway: crypto::random(),
+            session_key: SessionKey::default(),
         }
     }
 

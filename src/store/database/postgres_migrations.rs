@@ -2,6 +2,7 @@
 //!
 //! They are those of SQLite, and the log of changes that gateways tell each other by.
 
+use super::SessionKey;
 use super::connection::{Connection, Postgres, values};
 use crate::store::Error;
 
@@ -112,13 +113,20 @@ const MIGRATIONS: &[&str] = &[
         at BIGINT NOT NULL, message TEXT NOT NULL, base TEXT NOT NULL, sent TEXT NOT NULL, content BYTEA NOT NULL
     );
 "#,
+    "
+    ALTER TABLE session ADD COLUMN mac BYTEA;
+",
 ];
+
+/// The version from which on rows of sessions have MACs. Those that are there get theirs in the transaction that adds the column, and
+/// never again: later ones without were inserted by someone else.
+const WITH_MACS: usize = 8;
 
 /// The number of a lock that is held while tables are made: the first letters of the program's name.
 const LOCK: i64 = 0x666c_6f77_6761_7465;
 
 /// Applies the migrations that a database lacks, in one transaction, while no other gateway does.
-pub(super) fn migrate(postgres: Postgres) -> Result<Connection, Error> {
+pub(super) fn migrate(postgres: Postgres, key: &SessionKey) -> Result<Connection, Error> {
     let connection = Connection::Postgres(Box::new(postgres));
     let transaction = connection.begin()?;
     transaction.one(
@@ -142,6 +150,9 @@ pub(super) fn migrate(postgres: Postgres) -> Result<Connection, Error> {
     };
     for migration in missing {
         transaction.batch(migration)?;
+    }
+    if known < WITH_MACS {
+        key.sign(&transaction)?;
     }
     if !missing.is_empty() {
         transaction.execute("DELETE FROM flowgate_schema", &[])?;

@@ -1,25 +1,28 @@
 //! The table of sessions.
 
 use super::changes::Changed;
-use super::connection::{Row, values};
+use super::connection::{Connection, Row, values};
+use super::session_key::counted;
 use super::{Database, integer};
 use crate::store::{Error, SessionRow};
 use serde_json::Value as Json;
 
-/// The columns that [`session`] reads.
+/// The columns that [`session`] reads. The MAC comes after them.
 pub(super) const COLUMNS: &str = r#"token, "user", client, scope, created, expires, password, agent, networks, rate_limit, creator,
     confirmed, factor, provider"#;
 
 impl Database {
     pub(in crate::store) fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
-        let sql = format!("SELECT {COLUMNS} FROM session ORDER BY created");
-        self.connection.query(&sql, &[], |row| session(row, 0))
+        let sql = format!("SELECT {COLUMNS}, mac FROM session ORDER BY created");
+        let verified = |row: &Row<'_>| self.session_key.verified(row, 0);
+        Ok(counted(self.connection.query(&sql, &[], verified)?))
     }
 
     pub(in crate::store) fn session(&self, token: &[u8; 32]) -> Result<Option<SessionRow>, Error> {
-        let sql = format!("SELECT {COLUMNS} FROM session WHERE token = ?");
-        self.connection
-            .first(&sql, values![token], |row| session(row, 0))
+        let sql = format!("SELECT {COLUMNS}, mac FROM session WHERE token = ?");
+        let verified = |row: &Row<'_>| self.session_key.verified(row, 0);
+        let found = self.connection.first(&sql, values![token], verified)?;
+        Ok(found.flatten())
     }
 
     pub(in crate::store) fn save_session(&self, session: &SessionRow) -> Result<(), Error> {
@@ -28,12 +31,12 @@ impl Database {
         self.transact_logged(|transaction| {
             transaction.execute(
                 &format!(
-                    r#"INSERT INTO session ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    r#"INSERT INTO session ({COLUMNS}, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                      ON CONFLICT (token) DO UPDATE SET "user" = excluded."user", client = excluded.client,
                         scope = excluded.scope, created = excluded.created, expires = excluded.expires,
                         password = excluded.password, agent = excluded.agent, networks = excluded.networks,
                         rate_limit = excluded.rate_limit, creator = excluded.creator, confirmed = excluded.confirmed,
-                        factor = excluded.factor, provider = excluded.provider"#
+                        factor = excluded.factor, provider = excluded.provider, mac = excluded.mac"#
                 ),
                 values![
                     &session.token,
@@ -50,6 +53,7 @@ impl Database {
                     integer(session.confirmed),
                     integer(session.factor),
                     &session.provider,
+                    &self.session_key.mac(session),
                 ],
             )?;
             transaction.log(Changed::Session(&session.token))
@@ -63,12 +67,10 @@ impl Database {
         (confirmed, factor): (u64, u64),
     ) -> Result<(), Error> {
         self.transact_logged(|transaction| {
-            for (column, at) in [("confirmed", confirmed), ("factor", factor)] {
-                transaction.execute(
-                    &format!("UPDATE session SET {column} = ?2 WHERE token = ?1 AND {column} < ?2"),
-                    values![token, integer(at)],
-                )?;
-            }
+            self.change_session(transaction, token, |session| {
+                session.confirmed = session.confirmed.max(confirmed);
+                session.factor = session.factor.max(factor);
+            })?;
             transaction.log(Changed::Session(token))
         })
     }
@@ -94,8 +96,12 @@ impl Database {
         (sealed, next): (&str, u64),
     ) -> Result<(), Error> {
         self.transact_logged(|transaction| {
-            let sql = "UPDATE session SET provider = ?, ask_after = ? WHERE token = ?";
-            if transaction.execute(sql, values![sealed, integer(next), token])? > 0 {
+            let changed = self.change_session(transaction, token, |session| {
+                session.provider = Some(sealed.to_owned());
+            })?;
+            if changed {
+                let sql = "UPDATE session SET ask_after = ? WHERE token = ?";
+                transaction.execute(sql, values![integer(next), token])?;
                 transaction.log(Changed::Session(token))?;
             }
             Ok(())
@@ -128,13 +134,41 @@ impl Database {
         sessions.sort_unstable();
         self.connection.transact(|transaction| {
             for (token, password) in &sessions {
-                transaction.execute(
-                    "UPDATE session SET password = ? WHERE token = ?",
-                    values![password, token],
-                )?;
+                self.change_session(transaction, token, |session| {
+                    session.password = Some(*password);
+                })?;
             }
             Ok(())
         })
+    }
+
+    /// Changes the row of a session that counts, and its MAC; false: there is none. The first statement locks the row.
+    fn change_session(
+        &self,
+        transaction: &Connection,
+        token: &[u8; 32],
+        change: impl FnOnce(&mut SessionRow),
+    ) -> Result<bool, Error> {
+        let sql =
+            format!("UPDATE session SET client = client WHERE token = ? RETURNING {COLUMNS}, mac");
+        let verified = |row: &Row<'_>| self.session_key.verified(row, 0);
+        let found = transaction.first(&sql, values![token], verified)?;
+        let Some(mut session) = found.flatten() else {
+            return Ok(false);
+        };
+        change(&mut session);
+        transaction.execute(
+            "UPDATE session SET password = ?, confirmed = ?, factor = ?, provider = ?, mac = ? WHERE token = ?",
+            values![
+                &session.password,
+                integer(session.confirmed),
+                integer(session.factor),
+                &session.provider,
+                &self.session_key.mac(&session),
+                token,
+            ],
+        )?;
+        Ok(true)
     }
 
     pub(in crate::store) fn remove_sessions(&self, tokens: &[[u8; 32]]) -> Result<(), Error> {

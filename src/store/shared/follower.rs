@@ -1,7 +1,7 @@
 //! Follows what other gateways change: it is woken by PostgreSQL, and looks by itself when it is not.
 
 use super::ANSWER;
-use crate::store::database::{self, CHANNEL, Connector, failure, limit};
+use crate::store::database::{self, CHANNEL, Connector, SessionKey, failure, limit};
 use crate::store::{AddressRow, Error, FailureRow, SessionRow};
 use futures_util::StreamExt;
 use futures_util::stream::poll_fn;
@@ -48,6 +48,7 @@ pub enum SharedChange {
 pub struct Follower {
     connector: Connector,
     gateway: [u8; 16],
+    session_key: SessionKey,
     /// The number of the newest change that was read.
     newest: i64,
     connection: Option<Followed>,
@@ -59,10 +60,16 @@ struct Followed {
 }
 
 impl Follower {
-    pub(super) fn new(connector: Connector, gateway: [u8; 16], newest: i64) -> Self {
+    pub(super) fn new(
+        connector: Connector,
+        gateway: [u8; 16],
+        session_key: SessionKey,
+        newest: i64,
+    ) -> Self {
         Self {
             connector,
             gateway,
+            session_key,
             newest,
             connection: None,
         }
@@ -82,7 +89,12 @@ impl Follower {
     /// The changes of other gateways since the last call, in their order. After an error all of them are still to come.
     pub async fn changes(&mut self) -> Result<Vec<SharedChange>, Error> {
         let followed = self.connected().await?;
-        let asked = database::changes_since(&followed.client, &self.gateway, self.newest);
+        let asked = database::changes_since(
+            &followed.client,
+            &self.gateway,
+            &self.session_key,
+            self.newest,
+        );
         let (changes, newest) = answer(timeout(ANSWER, asked).await)?;
         self.connection = Some(followed);
         self.newest = newest;
@@ -92,7 +104,7 @@ impl Follower {
     /// All sessions, each with the time of its last use at any gateway.
     pub async fn sessions(&mut self) -> Result<Vec<(SessionRow, u64)>, Error> {
         let followed = self.connected().await?;
-        let asked = database::sessions_with_uses(&followed.client);
+        let asked = database::sessions_with_uses(&followed.client, &self.session_key);
         let sessions = answer(timeout(ANSWER, asked).await)?;
         self.connection = Some(followed);
         Ok(sessions)

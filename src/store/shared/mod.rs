@@ -13,7 +13,7 @@ pub use follower::{Follower, SharedChange};
 pub use lease::{Lease, Renewed, Seen};
 pub use turn::Turn;
 
-use super::database::{Connector, Database};
+use super::database::{Connector, Database, SessionKey};
 use super::{Error, Store};
 use crate::config;
 use std::time::Duration;
@@ -55,9 +55,10 @@ impl Store {
 
     /// Follows what other gateways change; `None`: there are none.
     pub fn follow(&self) -> Option<Follower> {
-        self.shared
-            .as_ref()
-            .map(|shared| Follower::new(shared.connector.clone(), shared.gateway, shared.since))
+        let shared = self.shared.as_ref()?;
+        let key = SessionKey::of(self.secret.as_ref());
+        let connector = shared.connector.clone();
+        Some(Follower::new(connector, shared.gateway, key, shared.since))
     }
 
     /// The lease of the engine that runs a shard, and its state that the gateways keep; `None`: no other gateway runs it. `shard`:

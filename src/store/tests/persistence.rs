@@ -254,3 +254,65 @@ fn a_database_of_a_newer_program_is_refused() {
     let error = Disk::open(&config(&place)).err().unwrap().to_string();
     assert!(error.contains("newer flowgate"), "{error}");
 }
+
+#[tokio::test]
+async fn a_row_that_someone_else_wrote_is_no_session() {
+    let place = tempfile::tempdir().unwrap();
+    let keyed = |secret: Option<&str>| config::Storage {
+        credential_secret: secret.map(|secret| Secret::new(secret.to_owned())),
+        ..config(&place)
+    };
+    let session = |number: u8| SessionRow {
+        token: [number; 32],
+        user: "ann".into(),
+        client: "service-admin".into(),
+        scope: vec!["flows.read".into()],
+        created: 1,
+        expires: u64::MAX,
+        ..SessionRow::default()
+    };
+    let tokens = async |secret: Option<&str>| {
+        let store = Store::open(&keyed(secret)).unwrap();
+        let sessions = store.sessions().await.unwrap();
+        sessions.iter().map(|row| row.token[0]).collect::<Vec<_>>()
+    };
+    let sql = |statement: &str| {
+        let file = place.path().join("flowgate.db");
+        let database = rusqlite::Connection::open(file).unwrap();
+        assert_eq!(database.execute(statement, []).unwrap(), 1, "{statement}");
+    };
+    let store = Store::open(&keyed(None)).unwrap();
+    store.save_session(session(1)).await.unwrap();
+    drop(store);
+    // The secret is new: what is there stays.
+    let store = Store::open(&keyed(Some("one"))).unwrap();
+    store.save_session(session(2)).await.unwrap();
+    store.save_session(session(3)).await.unwrap();
+    store.confirm_session([2; 32], (7, 8)).await.unwrap();
+    store.bind_sessions(vec![([2; 32], [9; 32])]).await.unwrap();
+    drop(store);
+    assert_eq!(tokens(Some("one")).await, [1, 2, 3]);
+    let columns = "created, expires, agent, password";
+    sql(&format!(
+        r#"INSERT INTO session (token, user, client, scope, {columns}) VALUES (x'{}', 'token:x', 'service', '["*"]', 1, 9, '', NULL)"#,
+        "04".repeat(32)
+    ));
+    sql(&format!(
+        "INSERT INTO session (token, user, client, scope, {columns}, mac) SELECT x'{}', user, client, scope, {columns}, mac FROM session WHERE token = x'{}'",
+        "05".repeat(32),
+        "01".repeat(32)
+    ));
+    assert_eq!(tokens(Some("one")).await, [1, 2, 3]);
+    sql(&format!(
+        r#"UPDATE session SET scope = '["*"]' WHERE token = x'{}'"#,
+        "02".repeat(32)
+    ));
+    let store = Store::open(&keyed(Some("one"))).unwrap();
+    // Nothing makes a changed row count again.
+    store.confirm_session([2; 32], (9, 9)).await.unwrap();
+    assert_eq!(store.session([2; 32]).await.unwrap(), None);
+    assert!(store.session([3; 32]).await.unwrap().is_some());
+    drop(store);
+    assert_eq!(tokens(Some("one")).await, [1, 3]);
+    assert!(tokens(Some("two")).await.is_empty());
+}
