@@ -68,6 +68,16 @@ impl ServedHosts {
             || self.certified.load().contains(host)
     }
 
+    /// Whether this host is a name that the operator has written, or that a served certificate has; what is only local, as every
+    /// address is, counts no more than "*".
+    pub fn is_named(&self, host: Host<'_>) -> bool {
+        let listed = self.listed.load();
+        let mut listed = listed.iter().filter(|listed| !listed.is_everything());
+        listed.any(|listed| listed.contains(host))
+            || self.upstreams.contains(host)
+            || self.certified.load().contains(host)
+    }
+
     /// Whether a refused host has not been reported yet.
     pub fn is_first_refusal(&self) -> bool {
         !self.reported.swap(true, Ordering::Relaxed)

@@ -6,6 +6,7 @@
 use super::error::Error;
 use super::establish;
 use super::form;
+use super::host_policy;
 use super::origin;
 use super::provider_sign_out;
 use super::request_context::RequestContext;
@@ -132,8 +133,8 @@ async fn at_provider(
         return Ok(None);
     };
     let mount = &ctx.backend.mount;
-    let back =
-        origin::own(ctx).map(|host| format!("https://{host}{}{}/", mount.path, mount.admin_root));
+    let host = origin::own(ctx).filter(|_| host_policy::is_named(ctx));
+    let back = host.map(|host| format!("https://{host}{}{}/", mount.path, mount.admin_root));
     provider_sign_out::at_provider(ctx, (auth, &own), back).await
 }
 

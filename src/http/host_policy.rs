@@ -50,6 +50,24 @@ pub(super) fn is_own(ctx: &RequestContext<'_>) -> bool {
     every(ctx, |host| ctx.gateway.hosts.is_own(host))
 }
 
+/// Refuses a host that neither the configuration nor a certificate names, for a URL that is made of it and counts elsewhere.
+pub(super) fn check_named(ctx: &RequestContext<'_>) -> Result<(), Error> {
+    if is_named(ctx) {
+        return Ok(());
+    }
+    tracing::warn!(
+        host = asked(ctx),
+        "a sign-in with a provider is refused, because its redirect URI would have a host that neither [server] hosts nor a \
+         certificate names: add it there, or set redirect_url of the [[auth.oidc]]"
+    );
+    Err(Error::HostNotOwn)
+}
+
+/// Whether the configuration or a certificate names the host of the request.
+pub(super) fn is_named(ctx: &RequestContext<'_>) -> bool {
+    every(ctx, |host| ctx.gateway.hosts.is_named(host))
+}
+
 /// Whether this holds for the host that the client asked for. Of several that proxies name one after the other the
 /// first may be the client's own words, so it must hold for all. A request that names none (HTTP/1.0) is no browser's.
 fn every(ctx: &RequestContext<'_>, holds: impl Fn(Host<'_>) -> bool) -> bool {

@@ -14,7 +14,7 @@ use super::response_body::Body;
 use super::route::ProviderAction;
 use super::sign_in_page::{self, Target};
 use super::user_agent::user_agent;
-use super::{auth, form, origin};
+use super::{auth, form, host_policy, origin};
 use crate::audit::{Actor, Event};
 use crate::auth::{
     Auth, Issued, LogoutOf, OidcClient, OidcError, OidcUser, PendingSignIn, ProviderReturn,
@@ -81,9 +81,7 @@ async fn begin(ctx: &RequestContext<'_>, auth: Auth, provider: String) -> Answer
             &target,
         ));
     }
-    let Some(redirect_uri) = redirect_uri(ctx, &auth, &provider) else {
-        return Err(Error::Host);
-    };
+    let redirect_uri = redirect_uri(ctx, &auth, &provider)?;
     let pending = PendingSignIn {
         provider,
         redirect_uri,
@@ -106,14 +104,16 @@ async fn begin(ctx: &RequestContext<'_>, auth: Auth, provider: String) -> Answer
     }
 }
 
-/// The address of [`callback`], as the browser sees it.
-fn redirect_uri(ctx: &RequestContext<'_>, auth: &Auth, provider: &str) -> Option<String> {
+/// The address of [`callback`], as the browser sees it: as configured, or of a host that the configuration or a certificate names. The
+/// provider sends the code there, and `Host` is the client's word.
+fn redirect_uri(ctx: &RequestContext<'_>, auth: &Auth, provider: &str) -> Result<String, Error> {
     if let Some(url) = auth.redirect_url(provider) {
-        return Some(url.to_string());
+        return Ok(url.to_string());
     }
-    let host = origin::own(ctx)?;
+    host_policy::check_named(ctx)?;
+    let host = origin::own(ctx).ok_or(Error::Host)?;
     let page = page_session::sign_in(&ctx.backend.mount);
-    Some(format!("https://{host}{page}/{provider}/callback"))
+    Ok(format!("https://{host}{page}/{provider}/callback"))
 }
 
 /// `GET /gateway/sign-in/NAME/callback`: the provider's response.

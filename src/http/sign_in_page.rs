@@ -11,7 +11,7 @@ use super::response;
 use super::response_body::Body;
 use super::route::PageAction;
 use super::sign_in_html::Page;
-use super::{auth, establish, form, origin, passkeys, provider_sign_out};
+use super::{auth, establish, form, host_policy, origin, passkeys, provider_sign_out};
 use crate::audit::{Actor, Event};
 use crate::auth::{Auth, Caller, EDITOR, Issued, PAGE, SignIn, SignInApp, SignInError};
 use crypto::Secret;
@@ -300,7 +300,8 @@ async fn at_provider(ctx: &RequestContext<'_>, auth: &Auth) -> Result<Option<Str
         return Ok(None);
     };
     let page = page_session::sign_in(&ctx.backend.mount);
-    let back = origin::own(ctx).map(|host| format!("https://{host}{page}"));
+    let host = origin::own(ctx).filter(|_| host_policy::is_named(ctx));
+    let back = host.map(|host| format!("https://{host}{page}"));
     provider_sign_out::at_provider(ctx, (auth, &caller), back).await
 }
 

@@ -11,6 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use std::fs;
 use std::io::{self, Write};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -89,7 +90,7 @@ pub enum Error {
 #[derive(Debug)]
 pub(super) struct Certificate {
     pub(super) key: CertifiedKey,
-    /// The host names it is for, lower-case; `*.` at the beginning is a wildcard.
+    /// The host names and addresses it is for, lower-case; `*.` at the beginning is a wildcard.
     pub(super) names: Vec<String>,
     /// When it ends, seconds since 1970.
     pub(super) not_after: i64,
@@ -200,9 +201,19 @@ fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
     names
         .filter_map(|name| match name {
             GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
+            GeneralName::IPAddress(address) => address_name(address),
             _ => None,
         })
         .collect()
+}
+
+/// An address as it stands in a URL.
+fn address_name(octets: &[u8]) -> Option<String> {
+    if let Ok(octets) = <[u8; 4]>::try_from(octets) {
+        return Some(Ipv4Addr::from(octets).to_string());
+    }
+    let octets = <[u8; 16]>::try_from(octets).ok()?;
+    Some(format!("[{}]", Ipv6Addr::from(octets)))
 }
 
 fn fingerprint(der: &[u8]) -> String {

@@ -331,6 +331,37 @@ async fn login_csrf_with_the_attackers_code_and_state_is_refused() {
 }
 
 #[tokio::test]
+async fn the_redirect_uri_is_of_a_configured_or_certified_host_only() {
+    let (provider, gateway) = started().await;
+    for host in ["evil.example", "evil.example:8443", "192.0.2.66"] {
+        let answer = gateway.get(EDITOR).host(host).send().await;
+        assert_eq!(
+            (answer.status, answer.header("location")),
+            (421, ""),
+            "{host}"
+        );
+    }
+    let answer = gateway.get(EDITOR).host("localhost").send().await;
+    assert_eq!(answer.status, 303);
+    assert!(
+        answer
+            .header("location")
+            .contains("redirect_uri=https%3A%2F%2Flocalhost%2F")
+    );
+    let lines = provider.table("corp") + "[server]\nhosts = [\"flows.example.org\"]\n";
+    assert!(gateway.reload(&lines).await);
+    let answer = gateway.get(EDITOR).host("flows.example.org").send().await;
+    assert_eq!(answer.status, 303);
+    assert!(
+        gateway
+            .reload(&(provider.table("corp") + "[server]\nhosts = [\"*\"]\n"))
+            .await
+    );
+    let answer = gateway.get(EDITOR).host("evil.example").send().await;
+    assert_eq!(answer.status, 421);
+}
+
+#[tokio::test]
 async fn the_sign_in_is_no_open_redirect() {
     let (provider, gateway) = started().await;
     for back in [
