@@ -1,7 +1,7 @@
 //! Permissions: whether a scope covers what an endpoint needs (docs/reference/node-red-admin-api.md §1.4), and what a
 //! token and its user allow together. Knows names only: no endpoint, no user.
 
-use super::glob::glob;
+use super::glob::{glob_covers, globs_overlap};
 use super::{Withheld, WithheldReason};
 use serde::{Serialize, Serializer};
 use smol_str::SmolStr;
@@ -54,7 +54,15 @@ fn part_given<'e>(entry: &'e str, name: &str) -> Option<&'e str> {
 fn part_covers(entry: &str, need: &str) -> bool {
     LIMITED.iter().any(|name| {
         let parts = part_given(entry, name).zip(part_of(need, name));
-        parts.is_some_and(|(pattern, part)| glob(pattern, part))
+        parts.is_some_and(|(pattern, part)| glob_covers(pattern, part))
+    })
+}
+
+/// Whether two permissions for some flows have flows in common.
+pub(super) fn parts_overlap(one: &str, other: &str) -> bool {
+    LIMITED.iter().any(|name| {
+        let parts = part_of(one, name).zip(part_of(other, name));
+        parts.is_some_and(|(one, other)| globs_overlap(one, other))
     })
 }
 
@@ -218,6 +226,7 @@ impl Serialize for Shown {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use super::super::glob::glob;
     use super::*;
     use crate::config::Conditions;
     use std::net::IpAddr;
@@ -280,6 +289,7 @@ mod tests {
             assert!(!had.cover_part("flows.write", label("Line1 a")));
             assert!(had.cover_part("flows.write", label("Line2")));
             assert!(had.cover("flows.write:Line2") && !had.cover("flows.write:Line1 a"));
+            assert!(!had.cover("flows.write:Line*") && !had.cover("flows.write:*1 a"));
             assert_eq!(
                 had.withheld("flows.write"),
                 Some(WithheldReason::NoSecondFactor)

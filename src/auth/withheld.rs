@@ -1,6 +1,6 @@
 //! Permissions that a caller has and may not use at the moment: from another network, or without a recent second factor.
 
-use super::permission::{covers, part_of};
+use super::permission::{covers, part_of, parts_overlap};
 use crate::config::{Conditions, Networks};
 use smol_str::SmolStr;
 use std::net::IpAddr;
@@ -28,9 +28,13 @@ pub enum WithheldReason {
 }
 
 impl Withheld {
-    /// Why a permission is withheld by one of these; `None`: it is not, or for some flows only.
+    /// Why a permission is withheld by one of these, of one for some flows for any of them; `None`: it is not, or the permission is
+    /// for all flows and withheld for some only.
     pub(super) fn find(list: &[Self], need: &str) -> Option<WithheldReason> {
-        let covering = |withheld: &&Self| covers(std::slice::from_ref(&withheld.name), need);
+        let covering = |withheld: &&Self| {
+            covers(std::slice::from_ref(&withheld.name), need)
+                || parts_overlap(&withheld.name, need)
+        };
         list.iter().find(covering).map(|withheld| withheld.reason)
     }
 

@@ -45,6 +45,28 @@ async fn a_token_is_verified_with_its_user_and_permissions() {
 }
 
 #[tokio::test]
+async fn a_permission_for_some_flows_is_none_for_a_wider_pattern() {
+    let gateway = Gateway::with("[auth]\nanonymous = [\"flows.read:?\", \"flows.write:Line?\"]");
+    for (permission, status) in [
+        ("flows.read:x", 200),
+        ("flows.read:?", 200),
+        ("flows.read:*", 403),
+        ("flows.read:x*", 403),
+        ("flows.read", 403),
+        ("flows.write:Line3", 200),
+        ("flows.write:Line*", 403),
+        ("flows.read:Line*", 403),
+    ] {
+        let path = format!(
+            "/gateway/verify?permission={}",
+            permission.replace('?', "%3F")
+        );
+        let answer = gateway.get(&path).send().await;
+        assert_eq!(answer.status, status, "{permission}");
+    }
+}
+
+#[tokio::test]
 async fn a_caller_without_a_name_passes_with_a_permission_that_is_asked_for_only() {
     let gateway = Gateway::with("[auth]\nanonymous = [\"plant.view\"]");
     for (query, status) in [
