@@ -119,6 +119,9 @@ const ADMIN_ENDS: &str = "the user `admin` of the first start ends, because ther
 /// For the operator who has removed the last user.
 const NO_USERS: &str = "there is no [[auth.user]], and the `admin` of the first start has ended: no client can sign in with a password. The next start makes another `admin`, with a new password";
 
+/// Users of whom it is logged that they have too many sessions. Our choice: a log that no one reads names no more.
+const MAX_LOGGED: usize = 1000;
+
 /// A token handed out.
 #[derive(Debug)]
 pub struct Issued {
@@ -126,7 +129,7 @@ pub struct Issued {
     pub token: Secret,
     /// Its lifetime.
     pub expires_in: Duration,
-    /// The number of older sessions of the user that have ended because there were too many.
+    /// The number of other sessions of the user that have ended because there were too many.
     pub ended: usize,
     /// The key of its session.
     key: Key,
@@ -165,6 +168,8 @@ struct Parts {
     owed: Mutex<HashSet<Key>>,
     /// Keys of sessions that have ended lately, and when, if other gateways share the store.
     ended_lately: Mutex<HashMap<Key, u64>>,
+    /// Users of whom it has been logged that a sign-in ended a session of theirs.
+    surplus_logged: Mutex<HashSet<SmolStr>>,
     /// For names that are no user's, see [`Auth::label`].
     label_key: [u8; 32],
 }
@@ -224,6 +229,7 @@ impl Auth {
             creating: tokio::sync::Mutex::default(),
             owed: Mutex::default(),
             ended_lately: Mutex::default(),
+            surplus_logged: Mutex::default(),
             label_key: random(),
         }));
         let of_providers = restored.of_providers.iter();
@@ -432,6 +438,34 @@ impl Auth {
         // only now: a concurrent call for the same session must not return before the store has removed it
         self.owed().retain(|key| !owed.contains(key));
         Ok(())
+    }
+
+    /// Whether it is to be logged that a user has too many sessions: once for each.
+    fn logs_surplus_of(&self, user: &str) -> bool {
+        let logged = self.0.surplus_logged.lock();
+        let mut logged = logged.unwrap_or_else(PoisonError::into_inner);
+        // A bound for names that providers give.
+        logged.len() < MAX_LOGGED && logged.insert(SmolStr::new(user))
+    }
+
+    /// Forgets the sessions that a sign-in has ended because their user had too many, and logs it once for each user.
+    async fn end_surplus(&self, user: &str, ended: Vec<Key>) -> usize {
+        let count = ended.len();
+        if count == 0 {
+            return 0;
+        }
+        if self.logs_surplus_of(user) {
+            let limit = self.0.registry.users().sessions_per_user;
+            tracing::warn!(
+                user,
+                limit,
+                "a sign-in has ended the session of this user that was not used for the longest time: the user has more sessions than auth.sessions_per_user. A program that signs in again and again needs a service token, or to sign out; further ones are in the audit log only"
+            );
+        }
+        if let Err(error) = self.forget(ended).await {
+            tracing::error!(%error, "sessions beyond the limit could not be forgotten yet");
+        }
+        count
     }
 
     fn owed(&self) -> MutexGuard<'_, HashSet<Key>> {

@@ -201,7 +201,8 @@ impl Registry {
     }
 
     /// Adds a new session. `None`: a reload has removed the user or changed the password since the sign-in was checked,
-    /// and the session has ended. Otherwise ends the user's oldest sessions beyond the limit, and returns their keys.
+    /// and the session has ended. Otherwise ends the user's sessions beyond the limit, first those not used for the longest
+    /// time, and returns their keys.
     pub(super) fn admit(&self, session: Session) -> Option<Vec<Key>> {
         let (key, user) = (session.key, session.user.clone());
         self.restore(session);

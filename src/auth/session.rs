@@ -314,23 +314,25 @@ impl Sessions {
         sessions.map(|session| describe(&session)).collect()
     }
 
-    /// The keys of each user's oldest sessions beyond `most`; of one user, or of all. Service tokens do not count.
+    /// The keys of each user's sessions beyond `most` that were not used for the longest time; of one user, or of all. Service
+    /// tokens do not count.
     pub(super) fn surplus(&self, most: usize, user: Option<&str>) -> Vec<Key> {
         let counted = |session: &Session| {
             !session.is_service_token() && user.is_none_or(|user| session.user == user)
         };
-        let mut by_user: HashMap<SmolStr, Vec<(u64, Key)>> = HashMap::new();
+        let mut by_user: HashMap<SmolStr, Vec<(u64, u64, Key)>> = HashMap::new();
         for session in self.map.iter().filter(|session| counted(session)) {
             let order = session.order.load(Ordering::Relaxed);
             let all = by_user.entry(session.user.clone()).or_default();
-            all.push((order, session.key));
+            let last = session.last_used().unwrap_or(session.created);
+            all.push((last, order, session.key));
         }
-        let oldest = by_user.into_values().flat_map(|mut all| {
+        let unused = by_user.into_values().flat_map(|mut all| {
             all.sort_unstable();
             all.truncate(all.len().saturating_sub(most));
             all
         });
-        oldest.map(|(_, key)| key).collect()
+        unused.map(|(.., key)| key).collect()
     }
 
     pub(super) fn for_each(&self, visit: impl Fn(&Session)) {

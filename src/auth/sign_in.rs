@@ -152,7 +152,7 @@ impl Auth {
         attempt.await.map_err(|_| QUEUE_IS_FULL)?
     }
 
-    /// Makes a session durable, then known; gives how many older ones of the user it has ended.
+    /// Makes a session durable, then known; gives how many others of the user it has ended.
     pub(super) async fn start_session(
         &self,
         row: SessionRow,
@@ -164,6 +164,7 @@ impl Auth {
             // Another request of the device was faster. Nothing is awaited from here until the session is there.
             return Ok(0);
         }
+        let user = row.user.clone();
         let Some(ended) = self.0.registry.admit(Session::new(&row, now)) else {
             self.forget(vec![row.token]).await?;
             return Err(SignInError::BadCredentials {
@@ -172,13 +173,7 @@ impl Auth {
                 outside: false,
             });
         };
-        let count = ended.len();
-        if count > 0
-            && let Err(error) = self.forget(ended).await
-        {
-            tracing::error!(%error, "sessions beyond the limit could not be forgotten yet");
-        }
-        Ok(count)
+        Ok(self.end_surplus(&user, ended).await)
     }
 
     /// Replaces the hash of the generated admin, which is the only one that is ours; without that all goes on.

@@ -175,7 +175,16 @@ async fn established(
             ..actor
         };
         audit.written(Event::Login, &actor, now, facts).await?;
-        Ok(auth.admit_oidc(user, client, now).await)
+        let admitted = auth.admit_oidc(user, client, now).await;
+        if let Ok(issued) = &admitted
+            && issued.ended > 0
+        {
+            let facts = json!({
+                "of": actor.user, "sessions": issued.ended, "reason": "sessions_per_user",
+            });
+            audit.record(Event::SessionRevoke, &actor, now, facts);
+        }
+        Ok(admitted)
     };
     let done = ctx.control(task).await?;
     done.map_err(Error::SignInUnrecorded)

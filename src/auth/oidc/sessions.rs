@@ -122,10 +122,7 @@ impl Auth {
             self.forget([key]).await?;
             return Err(OidcError::NoProvider);
         };
-        let count = ended.len();
-        if let Err(error) = self.forget(ended).await {
-            tracing::error!(%error, "sessions beyond the limit could not be forgotten yet");
-        }
+        let count = self.end_surplus(&row.user, ended).await;
         Ok(Issued {
             token,
             expires_in: lifetime,

@@ -284,7 +284,24 @@ async fn a_session_without_a_password_record_is_bound_at_restart() {
 }
 
 #[tokio::test]
-async fn the_oldest_sessions_of_a_user_end_when_there_are_too_many() {
+async fn a_session_in_use_stays_while_another_program_signs_in_again_and_again() {
+    let mut fixture = Fixture::with(&[("ann", "*")]);
+    fixture.config.sessions_per_user = 3;
+    let auth = fixture.open().await;
+    let editor = token(&auth, "ann", "").await;
+    let unused = token(&auth, "ann", "").await;
+    for minute in 1..10 {
+        let now = NOW + minute * 60;
+        let script = auth.sign_in(right("ann", ""), now).await.unwrap();
+        assert_eq!(script.ended, usize::from(minute > 1));
+        assert!(is_alive(&auth, &script.token, now));
+        assert!(is_alive(&auth, &editor, now + 30), "minute {minute}");
+    }
+    assert!(!is_alive(&auth, &unused, NOW + 600));
+}
+
+#[tokio::test]
+async fn the_sessions_of_a_user_not_used_for_longest_end_when_there_are_too_many() {
     let mut fixture = Fixture::with(&[("ann", "*"), ("bob", "*")]);
     fixture.config.sessions_per_user = 2;
     let auth = fixture.open().await;
