@@ -1,10 +1,10 @@
 //! Forms and query strings with brackets: `a=1&b[]=2&c[d]=3` becomes `{a:"1", b:["2"], c:{d:"3"}}`,
-//! as the `qs` library of Express reads them.
+//! as the `qs` library of Express reads them. A key `__proto__` is dropped with what is below it.
 
 use indexmap::IndexMap;
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
-use value::Value;
+use value::{PROTO, Value};
 
 /// Pairs that are read at most (Express' `parameterLimit`).
 const MAX_PAIRS: usize = 1000;
@@ -115,6 +115,9 @@ impl Tree {
                 list @ Self::List(_) => list,
                 single => Self::list([single]),
             };
+        }
+        if step == PROTO {
+            return Self::Object(IndexMap::new());
         }
         let index = step.parse().ok().filter(|_| bracketed);
         match index.filter(|i: &usize| *i < indexes && i.to_string() == step) {
@@ -228,6 +231,33 @@ mod tests {
         ];
         for (text, expected) in table {
             assert_eq!(parsed(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_key_is_proto_as_in_qs() {
+        for (text, expected) in [
+            ("__proto__=1&a=2", r#"{"a":"2"}"#),
+            (
+                "__proto__[x]=1&__proto__[]=2&[__proto__]=3&[__proto__][x]=4",
+                "{}",
+            ),
+            ("%5F_proto__=1&__proto__=2", "{}"),
+            ("a[__proto__]=1", r#"{"a":{}}"#),
+            ("a[__proto__][x]=1&a[b]=1", r#"{"a":{"b":"1"}}"#),
+            ("a[b][__proto__]=1", r#"{"a":{"b":{}}}"#),
+            ("a=1&a[__proto__]=2", r#"{"a":["1",{}]}"#),
+            ("a[0][__proto__]=1", r#"{"a":[{}]}"#),
+            ("a[]=1&a[__proto__]=2", r#"{"a":{"0":"1"}}"#),
+            ("a[[__proto__]]=1", r#"{"a":{"[__proto__]":"1"}}"#),
+            (
+                "a[constructor][prototype]=1",
+                r#"{"a":{"constructor":{"prototype":"1"}}}"#,
+            ),
+        ] {
+            assert_eq!(parsed(text), expected, "{text}");
+            let query = json::stringify(&parse_query(text.as_bytes()));
+            assert_eq!(query.unwrap_or_default(), expected, "{text}");
         }
     }
 

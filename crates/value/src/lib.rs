@@ -29,7 +29,7 @@ mod regex_cost;
 pub use array::Array;
 pub use extent::{Extent, MAX_DEPTH, MAX_PARTS, PART};
 pub use message::{Message, REPORT};
-pub use object::Object;
+pub use object::{Object, PROTO};
 pub use path::{Key, Path};
 pub use path_access::property;
 

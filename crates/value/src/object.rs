@@ -11,6 +11,9 @@ use std::fmt;
 use std::iter::Map;
 use std::slice;
 
+/// The name that is no property in `object[name] = value`: it sets the object's prototype.
+pub const PROTO: &str = "__proto__";
+
 /// Properties and their keys.
 type Iter<'a> =
     Map<slice::Iter<'a, (SmolStr, Value)>, fn(&'a (SmolStr, Value)) -> (&'a SmolStr, &'a Value)>;
@@ -120,6 +123,14 @@ impl Object {
         }
         self.push(key, value);
         None
+    }
+
+    /// Sets a property whose name came from outside, as `object[name] = value` in JavaScript does with a text: `__proto__`
+    /// is no property then.
+    pub fn assign(&mut self, name: SmolStr, value: Value) {
+        if name != PROTO {
+            self.insert(name, value);
+        }
     }
 
     /// Sets a property unless there is one of that key.

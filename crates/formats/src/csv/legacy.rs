@@ -189,7 +189,7 @@ impl Row {
             Some(text) if !text.is_empty() => Value::from(text),
             _ => return,
         };
-        self.object.insert(name, value);
+        self.object.assign(name, value);
     }
 
     fn value(self) -> Option<Value> {

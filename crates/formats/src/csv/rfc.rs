@@ -197,7 +197,7 @@ impl Cells {
                 Some(text) if self.numbers && !text.is_empty() => number(text),
                 Some(text) => Value::from(text.as_str()),
             };
-            object.insert(name.clone(), value);
+            object.assign(name.clone(), value);
         }
         (!object.is_empty()).then(|| Value::object(object))
     }
@@ -229,6 +229,25 @@ pub fn numbered(row: Option<&Row>) -> Vec<SmolStr> {
 mod tests {
     use super::*;
     use testing::scaling::assert_scales;
+
+    #[test]
+    fn no_column_is_named_proto_as_in_javascript() {
+        let cells = Cells {
+            numbers: true,
+            empty_texts: true,
+            nulls: true,
+        };
+        let columns = ["__proto__".into(), "a".into(), "constructor".into()];
+        let row = |texts: [&str; 3]| Row::from(texts.map(|text| Some(text.to_owned())));
+        let value = cells.object(&row(["x", "1", "y"]), &columns);
+        assert_eq!(
+            value
+                .and_then(|value| value::json::stringify(&value))
+                .unwrap_or_default(),
+            r#"{"a":1,"constructor":"y"}"#
+        );
+        assert!(cells.object(&Row::from([None]), &columns[..1]).is_none());
+    }
 
     #[test]
     fn short_rows_take_no_time_for_missing_columns() {

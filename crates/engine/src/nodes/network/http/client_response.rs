@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header::SET_COOKIE;
 use smol_str::SmolStr;
-use value::{Message, Object, Value};
+use value::{Message, Object, PROTO, Value};
 
 /// The final response.
 pub(super) struct Answer {
@@ -88,7 +88,7 @@ fn fields(headers: &HeaderMap) -> Object {
         } else {
             Value::from(texts.join(", "))
         };
-        object.insert(name.as_str().into(), value);
+        object.assign(name.as_str().into(), value);
     }
     object
 }
@@ -113,7 +113,7 @@ fn set_cookies(headers: &HeaderMap) -> Option<Value> {
         let mut parsed = pairs(&field);
         let value = parsed.shift_remove(name).unwrap_or_default();
         parsed.insert(SmolStr::new_static("value"), value);
-        cookies.insert(name.into(), Value::object(parsed));
+        cookies.assign(name.into(), Value::object(parsed));
     }
     headers
         .contains_key(SET_COOKIE)
@@ -132,7 +132,10 @@ fn pairs(field: &str) -> Object {
             .strip_prefix('"')
             .and_then(|v| v.strip_suffix('"'))
             .unwrap_or(value);
-        object.insert_if_absent(name.trim().into(), || Value::from(cookie::decode(bare)));
+        let name = name.trim();
+        if name != PROTO {
+            object.insert_if_absent(name.into(), || Value::from(cookie::decode(bare)));
+        }
     }
     object
 }

@@ -4,9 +4,10 @@
 
 use chrono::DateTime;
 use std::fmt::Write;
-use value::{Object, Value, coerce, json};
+use value::{Object, PROTO, Value, coerce, json};
 
-/// The cookies of `Cookie` header fields; the first of a name counts. JSON cookies (`j:…`) are values.
+/// The cookies of `Cookie` header fields; the first of a name counts, and none is named `__proto__`. JSON cookies (`j:…`) are
+/// values.
 pub(super) fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Value {
     let mut cookies = Object::default();
     for (name, value) in headers
@@ -22,9 +23,10 @@ pub(super) fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Value {
         let value = text
             .strip_prefix("j:")
             .and_then(|text| json::parse(text).ok());
-        cookies.insert_if_absent(name.trim().into(), || {
-            value.unwrap_or_else(|| Value::from(text))
-        });
+        let name = name.trim();
+        if name != PROTO {
+            cookies.insert_if_absent(name.into(), || value.unwrap_or_else(|| Value::from(text)));
+        }
     }
     Value::object(cookies)
 }
@@ -147,6 +149,16 @@ mod tests {
         assert_eq!(
             json::stringify(&cookies).unwrap(),
             r#"{"a":"1","b":"x y","c":"q","j":{"k":1},"d":"%zz"}"#
+        );
+    }
+
+    #[test]
+    fn no_request_cookie_is_named_proto() {
+        let cookies =
+            parse(["__proto__=1; a=j:{\"__proto__\":1}; __proto__ = j:{\"x\":1}"].into_iter());
+        assert_eq!(
+            json::stringify(&cookies).unwrap(),
+            r#"{"a":{"__proto__":1}}"#
         );
     }
 

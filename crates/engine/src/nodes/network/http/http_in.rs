@@ -252,7 +252,7 @@ fn headers_object(headers: &HeaderMap) -> Value {
             Some(Value::String(first)) => format!("{first}, {text}"),
             _ => text,
         };
-        object.insert(name.as_str().into(), Value::from(joined));
+        object.assign(name.as_str().into(), Value::from(joined));
     }
     Value::object(object)
 }
