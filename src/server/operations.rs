@@ -243,6 +243,10 @@ impl Operations {
         let upstreams = backends.iter();
         let upstreams = upstreams.filter_map(|backend| backend.runtime.upstream());
         let leader = upstreams.clone().find_map(Upstream::leader);
+        let described: Vec<_> = upstreams
+            .clone()
+            .map(|u| (u.name(), u.state_with_remedy()))
+            .collect();
         let found: Vec<_> = upstreams.map(|u| (u.name(), u.state())).collect();
         let well = found.iter().filter(|(_, state)| *state == "well").count();
         let unreachable = found.iter().any(|(_, state)| *state == "unreachable");
@@ -286,7 +290,7 @@ impl Operations {
         if let Some(shards) = backends.iter().find_map(|backend| backend.shard_leaders()) {
             body["shards"] = json!(shards);
         }
-        for (name, state) in found {
+        for (name, state) in described {
             body["upstreams"][name] = state.into();
         }
         (status, body)

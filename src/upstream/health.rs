@@ -21,6 +21,23 @@ const GONE: u8 = 2;
 /// A path that every runtime of either dialect answers without a token (docs/reference/admin-api.md §4.1).
 const PATH: &str = "/auth/login";
 
+/// A path of the admin API that needs a permission, if any does.
+const SETTINGS: &str = "/settings";
+/// The most that is read of the response of [`PATH`]. Our choice: many times what Node-RED has there.
+const LOGIN_LIMIT: usize = 64 << 10;
+
+/// The response of [`PATH`].
+struct Answered {
+    status: StatusCode,
+    asks_for_sign_in: bool,
+}
+
+/// Whether the response of `/auth/login` names a way to sign in: it is `{}` where none is needed.
+fn asks_for_sign_in(body: &[u8]) -> bool {
+    let way = serde_json::from_slice::<serde_json::Value>(body);
+    way.is_ok_and(|way| way.get("type").is_some())
+}
+
 impl Upstream {
     /// Checks the upstream until all other handles to it have been dropped.
     pub async fn watch(self) {
@@ -66,6 +83,43 @@ impl Upstream {
         }
     }
 
+    /// The same for the operator, with the remedy where there is one.
+    pub fn state_with_remedy(&self) -> &'static str {
+        match self.state() {
+            "unauthorized" if !self.has_account() => {
+                "unauthorized: its admin API asks for a sign-in (adminAuth), and [upstream] has no account: set user and password_file, or token_file"
+            }
+            state => state,
+        }
+    }
+
+    /// Checks whether an upstream without an account has an admin API that refuses requests without a token: each would be 502. One
+    /// that asks for a sign-in may still let everyone read.
+    async fn check_openness(&self, asks: bool) {
+        let refuses = asks
+            && match self
+                .send_bare(|| self.own(SETTINGS), Outgoing::empty(), None)
+                .await
+            {
+                Ok(response) => response.status() == StatusCode::UNAUTHORIZED,
+                Err(_) => return,
+            };
+        if self.0.lacks_account.swap(refuses, Ordering::Relaxed) != refuses {
+            self.0.metrics.authorized(!refuses);
+            if refuses {
+                tracing::warn!(
+                    upstream = self.name(),
+                    "the upstream's admin API asks for a sign-in (adminAuth), and [upstream] has no account: requests to it are answered with 502. Set user and password_file, or token_file"
+                );
+            } else {
+                tracing::info!(
+                    upstream = self.name(),
+                    "the upstream's admin API needs no account any more"
+                );
+            }
+        }
+    }
+
     /// The error for a request that is not sent because the last health check failed.
     pub fn away(&self) -> Error {
         match self.0.config.socket {
@@ -74,8 +128,8 @@ impl Upstream {
         }
     }
 
-    /// Asks now; with the status of its answer, unless we are too busy to ask.
-    async fn answers(&self) -> Result<Option<StatusCode>, Error> {
+    /// Asks now; with what it answers, unless we are too busy to ask.
+    async fn answers(&self) -> Result<Option<Answered>, Error> {
         match self
             .send_bare(|| self.own(PATH), Outgoing::empty(), None)
             .await
@@ -83,7 +137,15 @@ impl Upstream {
             Ok(response) if response.status().is_server_error() => {
                 Err(Error::Unexpected("it answers with an error of its own"))
             }
-            Ok(response) => Ok(Some(response.status())),
+            Ok(response) => {
+                let status = response.status();
+                let body = response.into_body().whole(LOGIN_LIMIT).await;
+                let asks_for_sign_in = body.is_ok_and(|body| asks_for_sign_in(&body));
+                Ok(Some(Answered {
+                    status,
+                    asks_for_sign_in,
+                }))
+            }
             // A gateway that is busy has an upstream that answers.
             Err(Error::Busy) => Ok(None),
             Err(error) => Err(error),
@@ -91,12 +153,19 @@ impl Upstream {
     }
 
     /// Takes over the result of a check, and logs it if it is another one than before.
-    async fn learn(&self, result: Result<Option<StatusCode>, Error>, before: &mut Option<bool>) {
+    async fn learn(&self, result: Result<Option<Answered>, Error>, before: &mut Option<bool>) {
         let well = result.is_ok();
+        let asks = match &result {
+            Ok(Some(answered)) => Some(answered.asks_for_sign_in),
+            Ok(None) | Err(_) => None,
+        };
         if *before != Some(well) {
             match result {
                 // An admin API outside this root would be open to all callers of endpoints.
-                Ok(Some(StatusCode::NOT_FOUND)) => tracing::warn!(
+                Ok(Some(Answered {
+                    status: StatusCode::NOT_FOUND,
+                    ..
+                })) => tracing::warn!(
                     upstream = self.name(),
                     "the upstream is well, but {}{PATH} is not there: admin_root must be its httpAdminRoot",
                     self.0.config.root,
@@ -112,6 +181,9 @@ impl Upstream {
         self.set_health(well);
         if well {
             self.check_account().await;
+        }
+        if let Some(asks) = asks.filter(|_| !self.has_account()) {
+            self.check_openness(asks).await;
         }
         self.learn_flows_state(well).await;
     }

@@ -79,7 +79,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::task::{Poll, ready};
 use std::time::Duration;
 use token_source::Account;
@@ -100,6 +100,8 @@ struct Inner {
     in_flight: Arc<ConnLimit>,
     tunnels: Arc<ConnLimit>,
     health: AtomicU8,
+    /// Whether its admin API refuses requests without a token, and there is no account.
+    lacks_account: AtomicBool,
     flows_state: ArcSwapOption<FlowsState>,
 }
 
@@ -218,6 +220,7 @@ impl Upstream {
             in_flight: ConnLimit::new(config.max_in_flight, config.max_in_flight_per_address),
             tunnels: ConnLimit::new(config.max_tunnels, config.max_tunnels_per_address),
             health: AtomicU8::new(health::UNKNOWN),
+            lacks_account: AtomicBool::new(false),
             flows_state: ArcSwapOption::empty(),
             config,
         })))

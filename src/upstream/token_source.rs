@@ -128,10 +128,17 @@ impl Upstream {
         Ok(account.current.load_full())
     }
 
-    /// Whether the upstream takes us for who we are; an open one always does.
+    /// Whether the gateway has an account there.
+    pub(super) fn has_account(&self) -> bool {
+        self.0.account.is_some()
+    }
+
+    /// Whether the upstream accepts the gateway's account, or needs none.
     pub fn authorized(&self) -> bool {
-        let account = self.0.account.as_ref();
-        account.is_none_or(|account| account.accepted.load(Ordering::Relaxed) == YES)
+        match &self.0.account {
+            Some(account) => account.accepted.load(Ordering::Relaxed) == YES,
+            None => !self.0.lacks_account.load(Ordering::Relaxed),
+        }
     }
 
     /// Takes over another password or token, and tries again at once what has been refused.

@@ -385,3 +385,50 @@ async fn a_reload_that_closes_a_route_does_not_wait_for_an_upstream_that_hangs()
         () = tokio::time::sleep(Duration::from_secs(5)) => panic!("the route is still open"),
     }
 }
+
+#[tokio::test]
+async fn an_upstream_with_admin_auth_and_no_account_is_not_ready_and_says_what_to_set() {
+    let login =
+        r#"{"type":"credentials","prompts":[{"id":"username","type":"text","label":"Username"}]}"#;
+    let behind = MockUpstream::start(move |request| {
+        Action::Respond(if request.starts_with("GET /auth/login ") {
+            ok("application/json", login)
+        } else {
+            crate::authenticated_upstream::refusal("Bearer realm=\"Users\"")
+        })
+    })
+    .await;
+    let gateway = Gateway::with(&behind.config());
+    until("it is not ready", async || {
+        gateway.operations("/readyz").await.json()["status"] == "upstream unauthorized"
+    })
+    .await;
+    let answer = gateway.operations("/readyz").await;
+    assert!(
+        answer.status == 503 && answer.text().contains("set user and password_file"),
+        "{}",
+        answer.text()
+    );
+    let admin = gateway.sign_in("admin").await;
+    let flows = gateway.get("/flows").token(&admin).send().await;
+    assert_eq!(flows.code(), "upstream_unauthorized");
+}
+
+#[tokio::test]
+async fn an_upstream_that_lets_everyone_read_needs_no_account() {
+    let behind = MockUpstream::start(|request| {
+        Action::Respond(if request.starts_with("GET /auth/login ") {
+            ok("application/json", r#"{"type":"credentials"}"#)
+        } else {
+            ok("application/json", "{}")
+        })
+    })
+    .await;
+    let gateway = Gateway::with(&behind.config());
+    ready(&gateway).await;
+    until("it was asked", async || {
+        count(&behind, "GET /settings ") > 0
+    })
+    .await;
+    assert_eq!(gateway.operations("/readyz").await.status, 200);
+}
