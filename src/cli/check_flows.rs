@@ -13,7 +13,6 @@ use flows::{FlowSet, Lint, Submission};
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::fmt::Write as _;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -48,7 +48,7 @@ pub fn accept_new_secret(config: &config::Storage) -> Result<(), Error> {
         let sentence = "storage.url and storage.credential_secret must be set: the database, and the new secret";
         return Err(Error::Database(sentence.to_owned()));
     };
-    let database = Database::open_shared(shared)?;
+    let database = Database::open_shared(shared, Some(secret))?;
     let known = std::slice::from_ref(secret);
     let can_read = |file: &Vec<u8>| credentials::open(file, known).is_some();
     let is_readable = database.kept_credentials()?.iter().all(can_read);

@@ -18,16 +18,16 @@ impl Database {
         &self,
         record: &[u8; 32],
     ) -> Result<bool, Error> {
-        let transaction = self.connection.begin()?;
-        let sql = "DELETE FROM fact WHERE name = ?";
-        let removed = transaction.execute(sql, values![GENERATED_ADMIN])? > 0;
-        if removed {
-            let sql = "DELETE FROM passkey WHERE password = ?";
-            transaction.execute(sql, values![record])?;
-            self.tell(&transaction, Changed::Fact(GENERATED_ADMIN))?;
-        }
-        transaction.commit()?;
-        Ok(removed)
+        self.transact_logged(|transaction| {
+            let sql = "DELETE FROM fact WHERE name = ?";
+            let removed = transaction.execute(sql, values![GENERATED_ADMIN])? > 0;
+            if removed {
+                let sql = "DELETE FROM passkey WHERE password = ?";
+                transaction.execute(sql, values![record])?;
+                transaction.log(Changed::Fact(GENERATED_ADMIN))?;
+            }
+            Ok(removed)
+        })
     }
 
     pub(in crate::store) fn failures(&self, since: u64) -> Result<Vec<FailureRow>, Error> {
