@@ -11,6 +11,7 @@ mod confirmation;
 mod elsewhere;
 mod error;
 mod federated;
+mod first_admin;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod glob;
@@ -33,6 +34,7 @@ mod session_admin;
 #[cfg(feature = "postgres")]
 mod shared;
 mod sign_in;
+mod surplus;
 mod sync_shim;
 mod throttle;
 mod totp;
@@ -48,6 +50,7 @@ pub use caller::{AuthMethod, Caller, Certificate, token_of};
 pub use confirmation::{StepUpNeeded, Unconfirmed};
 pub use error::{CreateTokenError, OpenError, RevokeError, SignInError};
 pub use federated::{Federated, FederatedPermissions};
+pub use first_admin::admin_notice;
 pub use glob::glob;
 pub use jwt::{InvalidJwt, VerifiedJwt};
 pub use oidc::{
@@ -114,14 +117,6 @@ pub struct SignIn {
     pub address: IpAddr,
 }
 
-/// For the operator who has configured the first user.
-const ADMIN_ENDS: &str = "the user `admin` of the first start ends, because there is an [[auth.user]]: its password and its sessions are not valid any more, also when the users are removed later";
-/// For the operator who has removed the last user.
-const NO_USERS: &str = "there is no [[auth.user]], and the `admin` of the first start has ended: no client can sign in with a password. The next start makes another `admin`, with a new password";
-
-/// Users of whom it is logged that they have too many sessions. Our choice: a log that no one reads names no more.
-const MAX_LOGGED: usize = 1000;
-
 /// A token handed out.
 #[derive(Debug)]
 pub struct Issued {
@@ -186,7 +181,7 @@ impl Auth {
         store: Store,
         now: u64,
     ) -> Result<(Self, Option<Secret>), OpenError> {
-        let (generated, password) = match generated_admin(config, &store).await? {
+        let (generated, password) = match first_admin::generated_admin(config, &store).await? {
             None if config.users.is_empty() => {
                 let (password, hash) = password::generate()?;
                 let kept = store.claim_generated_admin(hash.clone()).await?;
@@ -254,10 +249,10 @@ impl Auth {
     /// is made here, because its password would not be shown to the operator: that takes a restart. The one of the first start has
     /// ended with the first user of the configuration.
     pub async fn reload(&self, config: &config::Auth) -> Result<(), store::Error> {
-        let generated = generated_admin(config, &self.0.store).await?;
+        let generated = first_admin::generated_admin(config, &self.0.store).await?;
         let users = with_slack(Users::new(config, generated.as_ref()), &self.0.store);
         if users.is_empty() {
-            tracing::warn!("{NO_USERS}");
+            tracing::warn!("{}", first_admin::NO_USERS);
         }
         self.reload_jwt(&config.jwt);
         let mut ended = self.reload_oidc(&config.oidc);
@@ -440,34 +435,6 @@ impl Auth {
         Ok(())
     }
 
-    /// Whether it is to be logged that a user has too many sessions: once for each.
-    fn logs_surplus_of(&self, user: &str) -> bool {
-        let logged = self.0.surplus_logged.lock();
-        let mut logged = logged.unwrap_or_else(PoisonError::into_inner);
-        // A bound for names that providers give.
-        logged.len() < MAX_LOGGED && logged.insert(SmolStr::new(user))
-    }
-
-    /// Forgets the sessions that a sign-in has ended because their user had too many, and logs it once for each user.
-    async fn end_surplus(&self, user: &str, ended: Vec<Key>) -> usize {
-        let count = ended.len();
-        if count == 0 {
-            return 0;
-        }
-        if self.logs_surplus_of(user) {
-            let limit = self.0.registry.users().sessions_per_user;
-            tracing::warn!(
-                user,
-                limit,
-                "a sign-in has ended the session of this user that was not used for the longest time: the user has more sessions than auth.sessions_per_user. A program that signs in again and again needs a service token, or to sign out; further ones are in the audit log only"
-            );
-        }
-        if let Err(error) = self.forget(ended).await {
-            tracing::error!(%error, "sessions beyond the limit could not be forgotten yet");
-        }
-        count
-    }
-
     fn owed(&self) -> MutexGuard<'_, HashSet<Key>> {
         self.0.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -487,34 +454,6 @@ impl Auth {
             .throttle
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The hash of the `admin` of the first start. It ends for good with the first user of the configuration: else the password that
-/// was shown then, perhaps in a journal, would be valid again when the last user is removed.
-async fn generated_admin(
-    config: &config::Auth,
-    store: &Store,
-) -> Result<Option<Secret>, store::Error> {
-    if config.users.is_empty() {
-        return store.generated_admin().await;
-    }
-    if store
-        .forget_generated_admin(users::generated_record())
-        .await?
-    {
-        tracing::warn!("{ADMIN_ENDS}");
-    }
-    Ok(None)
-}
-
-/// What becomes of the `admin` of the first start with these users, for the operator; `has_admin`: whether there is one. `None`:
-/// nothing.
-pub fn admin_notice(config: &config::Auth, has_admin: bool) -> Option<&'static str> {
-    match (config.users.is_empty(), has_admin) {
-        (false, true) => Some(ADMIN_ENDS),
-        (true, false) => Some(NO_USERS),
-        (false, false) | (true, true) => None,
     }
 }
 

@@ -198,21 +198,6 @@ impl Config {
     pub fn parse(text: &str, file: &str, base: &Path) -> Result<Self, Error> {
         parse::parse(text, file, base, &|name| std::env::var(name).ok())
     }
-
-    /// Every file whose change a reload takes up.
-    pub fn sources(&self) -> Vec<PathBuf> {
-        let certificates = self.tls.certificates.iter();
-        let certificates = certificates.flat_map(|given| [&given.cert, &given.key]);
-        let clients = self.tls.clients.iter();
-        let clients = clients.flat_map(|clients| std::iter::once(&clients.ca).chain(&clients.crl));
-        let members = self.cluster.iter().flat_map(|cluster| {
-            let own = &cluster.certificate;
-            [&own.cert, &own.key, &cluster.ca_file]
-        });
-        let files = self.file.iter().chain(&self.secrets);
-        let files = files.chain(certificates).chain(clients).chain(members);
-        files.cloned().collect()
-    }
 }
 
 /// Whether this is spelled as a permission.

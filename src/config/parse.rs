@@ -3,7 +3,7 @@
 use super::{Config, Error, error, isolation, raw, setting, tables, written};
 use crypto::{hex, sha256};
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Parses `text`; `file` is its name in errors, `base` the directory of its paths, `variable` the environment.
 pub(super) fn parse(
@@ -34,4 +34,21 @@ pub(super) fn parse(
             }
         })
         .map_err(|fault| Error::Diagnostic(Box::new(error::locate(fault, text, file))))
+}
+
+impl Config {
+    /// Every file whose change a reload takes up.
+    pub fn sources(&self) -> Vec<PathBuf> {
+        let certificates = self.tls.certificates.iter();
+        let certificates = certificates.flat_map(|given| [&given.cert, &given.key]);
+        let clients = self.tls.clients.iter();
+        let clients = clients.flat_map(|clients| std::iter::once(&clients.ca).chain(&clients.crl));
+        let members = self.cluster.iter().flat_map(|cluster| {
+            let own = &cluster.certificate;
+            [&own.cert, &own.key, &cluster.ca_file]
+        });
+        let files = self.file.iter().chain(&self.secrets);
+        let files = files.chain(certificates).chain(clients).chain(members);
+        files.cloned().collect()
+    }
 }

@@ -3,7 +3,7 @@
 
 use crate::client::{Answer, Client};
 use crate::cluster::{Cluster, assert_refused_in_time};
-use crate::harness::until;
+use crate::harness::{Gateway, until};
 use crate::passkeys::{LINES, begin, finish, registered, sign_in, step_up, token};
 use serde_json::{Value as Json, json};
 
@@ -138,5 +138,29 @@ async fn a_challenge_of_one_gateway_is_answered_at_the_other_and_once() {
     token(&answer(other).await);
     for again in [one, other] {
         assert_eq!(answer(again).await.code(), "invalid_grant");
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_someone_inserts_into_the_shared_table_is_no_token_where_there_is_a_secret() {
+    for (lines, status) in [(String::new(), 200), (with_secret(""), 401)] {
+        let cluster = Cluster::with(&lines);
+        let Cluster { one, other, .. } = &cluster;
+        // A token with the form of one, of a gateway that has nothing to do with these.
+        let token = Gateway::start().sign_in("admin").await;
+        let key = crypto::hex(&crypto::sha256(token.as_bytes()));
+        let columns = "token, \"user\", client, scope, created, expires, agent";
+        cluster.postgres.sql(&format!(
+            "INSERT INTO session ({columns}) VALUES ('\\x{key}', 'token:ops', 'service-token', '[\"*\"]', 1, 9000000000, '')"
+        ));
+        for gateway in [one, other] {
+            let answer = gateway.get("/flows").token(&token).send().await;
+            assert_eq!(answer.status, status);
+        }
+        // Those that the gateways write count at both.
+        let admin = one.sign_in("admin").await;
+        for gateway in [one, other] {
+            assert_eq!(gateway.get("/flows").token(&admin).send().await.status, 200);
+        }
     }
 }

@@ -172,10 +172,16 @@ async fn a_user_makes_a_token_with_more_rights() {
     assert_eq!(status(&gateway, "/flows", &token).await, 401);
     assert!(gateway.reload(&users(ANN)).await);
     assert_eq!(status(&gateway, "/flows", &token).await, 200);
-    // A pattern with a wider one inside: whatever it is taken for, the user's own rights count.
-    let rights = "permissions = [\"flows.read\", \"gateway.tokens\", \"flows.write:Line?\"]";
-    assert!(gateway.reload(&users(rights)).await);
+    // A wider pattern is not held; and if it was when the token was made, the user's own rights count.
+    let rights = |lines: &str| {
+        format!("permissions = [\"flows.read\", \"gateway.tokens\", \"flows.write:{lines}\"]")
+    };
+    assert!(gateway.reload(&users(&rights("Line*"))).await);
     let wide = made(&gateway, &ann, "wide", &["flows.write:Line*"]).await;
+    assert!(gateway.reload(&users(&rights("Line?"))).await);
+    let body = json!({ "name": "wider", "permissions": ["flows.write:Line*"] });
+    let refused = make(&gateway, &ann, &body).await;
+    assert_eq!(refusal(&refused), (403, "permission_not_held".into()));
     let admin = gateway.sign_in("admin").await;
     let tab = json!({ "id": "t", "type": "tab", "label": "Line10", "disabled": false, "info": "" });
     gateway.deploy(&admin, &json!([tab])).await;

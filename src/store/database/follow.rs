@@ -2,8 +2,7 @@
 
 use super::changes::{FACT, FAILURE, FAILURES_CLEARED, KNOWN_ADDRESS, SESSION, SESSION_ENDED};
 use super::connection::{Row, failure};
-use super::session_key::SessionKey;
-use super::sessions::COLUMNS;
+use super::session_key::{COLUMNS, SessionKey};
 use crate::store::{AddressRow, Error, FailureRow, SessionRow, SharedChange};
 use tokio_postgres::Client;
 

@@ -1,16 +1,19 @@
-//! The MAC of a session's row, keyed by `storage.credential_secret`: a row that someone else has inserted or changed is no session.
+//! The row of a session and its MAC, keyed by `storage.credential_secret`: a row that someone else has inserted or changed is no session.
 //!
 //! Without that secret rows have none. It covers what a session may do, not when it was used or its provider is asked next.
 
 use super::connection::{Connection, Row, values};
-use super::sessions::{COLUMNS, session};
 use super::{Database, SAVE_FACT, integer};
 use crate::store::{Error, SessionRow};
 use crypto::{Secret, constant_time_eq, hmac_sha256};
 use serde_json::json;
 use zeroize::Zeroizing;
 
-/// What the key is for: the same secret encrypts credentials elsewhere.
+/// The columns that [`session`] reads. The MAC comes after them.
+pub(super) const COLUMNS: &str = r#"token, "user", client, scope, created, expires, password, agent, networks, rate_limit, creator,
+    confirmed, factor, provider"#;
+
+/// The purpose of the key: the same secret encrypts credentials elsewhere.
 const LABEL: &[u8] = b"flowgate session rows";
 
 /// The fact that the sessions of a file have had MACs.
@@ -112,4 +115,25 @@ pub(super) fn counted<T>(rows: Vec<Option<T>>) -> Vec<T> {
         );
     }
     rows.into_iter().flatten().collect()
+}
+
+/// A session, whose columns begin at `first`.
+fn session(row: &Row<'_>, first: usize) -> Result<SessionRow, Error> {
+    let networks: Option<String> = row.get(first + 8)?;
+    Ok(SessionRow {
+        token: row.hash(first)?,
+        user: row.get(first + 1)?,
+        client: row.get(first + 2)?,
+        scope: row.list(first + 3)?,
+        created: row.unsigned(first + 4)?,
+        expires: row.unsigned(first + 5)?,
+        password: row.hash_if_any(first + 6)?,
+        agent: row.get(first + 7)?,
+        networks: networks.map(|_| row.list(first + 8)).transpose()?,
+        rate_limit: row.get(first + 9)?,
+        creator: row.get(first + 10)?,
+        confirmed: row.unsigned(first + 11)?,
+        factor: row.unsigned(first + 12)?,
+        provider: row.get(first + 13)?,
+    })
 }

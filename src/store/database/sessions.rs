@@ -2,14 +2,10 @@
 
 use super::changes::Changed;
 use super::connection::{Connection, Row, values};
-use super::session_key::counted;
+use super::session_key::{COLUMNS, counted};
 use super::{Database, integer};
 use crate::store::{Error, SessionRow};
 use serde_json::Value as Json;
-
-/// The columns that [`session`] reads. The MAC comes after them.
-pub(super) const COLUMNS: &str = r#"token, "user", client, scope, created, expires, password, agent, networks, rate_limit, creator,
-    confirmed, factor, provider"#;
 
 impl Database {
     pub(in crate::store) fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
@@ -184,25 +180,4 @@ impl Database {
             Ok(())
         })
     }
-}
-
-/// A session, whose columns begin at `first`.
-pub(super) fn session(row: &Row<'_>, first: usize) -> Result<SessionRow, Error> {
-    let networks: Option<String> = row.get(first + 8)?;
-    Ok(SessionRow {
-        token: row.hash(first)?,
-        user: row.get(first + 1)?,
-        client: row.get(first + 2)?,
-        scope: row.list(first + 3)?,
-        created: row.unsigned(first + 4)?,
-        expires: row.unsigned(first + 5)?,
-        password: row.hash_if_any(first + 6)?,
-        agent: row.get(first + 7)?,
-        networks: networks.map(|_| row.list(first + 8)).transpose()?,
-        rate_limit: row.get(first + 9)?,
-        creator: row.get(first + 10)?,
-        confirmed: row.unsigned(first + 11)?,
-        factor: row.unsigned(first + 12)?,
-        provider: row.get(first + 13)?,
-    })
 }
