@@ -306,7 +306,7 @@ fn each_command_takes_its_own_file_only() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
     write_file("", place);
-    fs::write(place.join("gateway.toml"), "").unwrap();
+    fs::write(place.join("gateway.toml"), "auth = \"off\"\n").unwrap();
     let (code, output) = run_command(program(place, &["--config", "engine.toml", "run"]));
     assert_eq!(code, Some(1));
     assert!(
