@@ -1,4 +1,5 @@
-//! Statements that a network holds for longer than their gateway waits, and lets through when newer ones were acknowledged.
+//! Statements that a network holds for longer than their gateway waits, and lets through when newer
+//! ones were acknowledged.
 
 use crate::cluster::in_front_of;
 use crate::fail_over::{Certificates, Member, until_says};
@@ -188,20 +189,51 @@ async fn a_write_of_the_engine_state_that_arrives_late_does_not_bring_back_an_ol
     assert_eq!(other.flows(&token).await["rev"], json!(newest));
 }
 
-/// Holds a statement of a first tagging until a second one was acknowledged: the tag stays where the second one has put it.
-async fn a_late_tag_changes_nothing(after: &'static str, text: &'static str) {
-    let postgres = Postgres::start();
-    let way = HoldingWay::open(postgres.port());
-    let engine = Gateway::with("auth = \"off\"\nlog = { level = \"warn\" }");
-    let gateway = Gateway::with(&in_front_of(&engine, &way.url(&postgres)));
-    let token = gateway.sign_in("admin").await;
-    let deploy = async |text: &str| {
+/// A gateway in front of an engine, which reaches its database by a way that holds statements.
+struct Front {
+    postgres: Postgres,
+    way: HoldingWay,
+    _engine: Gateway,
+    gateway: Gateway,
+    token: String,
+}
+
+impl Front {
+    async fn start() -> Self {
+        let postgres = Postgres::start();
+        let way = HoldingWay::open(postgres.port());
+        let engine = Gateway::with("auth = \"off\"\nlog = { level = \"warn\" }");
+        let gateway = Gateway::with(&in_front_of(&engine, &way.url(&postgres)));
+        let token = gateway.sign_in("admin").await;
+        Self {
+            postgres,
+            way,
+            _engine: engine,
+            gateway,
+            token,
+        }
+    }
+
+    async fn deploy(&self, text: &str) -> String {
         let flows = flow_set(&[page("a", "/a", text)]);
-        gateway.deploy(&token, &flows).await
-    };
-    let (first, second) = (deploy("first").await, deploy("second").await);
+        self.gateway.deploy(&self.token, &flows).await
+    }
+}
+
+/// Holds a statement of a first tagging until a second one was acknowledged: the tag stays where
+/// the second one has put it.
+async fn a_late_tag_changes_nothing(after: &'static str, text: &'static str) {
+    let front = Front::start().await;
+    let Front {
+        postgres,
+        way,
+        gateway,
+        token,
+        ..
+    } = &front;
+    let (first, second) = (front.deploy("first").await, front.deploy("second").await);
     let tag = async |rev: &str| {
-        let tagged = gateway.post("/gateway/tags/live").token(&token);
+        let tagged = gateway.post("/gateway/tags/live").token(token);
         tagged.json(&json!({ "rev": rev })).send().await.status
     };
 
@@ -226,22 +258,21 @@ async fn a_commit_of_the_shared_store_that_arrives_late_changes_nothing() {
 
 #[tokio::test]
 async fn a_deployment_that_the_history_could_not_keep_is_that_of_its_user_afterwards() {
-    let postgres = Postgres::start();
-    let way = HoldingWay::open(postgres.port());
-    let engine = Gateway::with("auth = \"off\"\nlog = { level = \"warn\" }");
-    let gateway = Gateway::with(&in_front_of(&engine, &way.url(&postgres)));
-    let token = gateway.sign_in("admin").await;
-    let deploy = async |text: &str| {
-        let flows = flow_set(&[page("a", "/a", text)]);
-        gateway.deploy(&token, &flows).await
-    };
-    let first = deploy("first").await;
+    let front = Front::start().await;
+    let Front {
+        postgres,
+        way,
+        gateway,
+        token,
+        ..
+    } = &front;
+    let first = front.deploy("first").await;
     way.hold("", "INSERT INTO deployments");
-    let second = deploy("second").await;
+    let second = front.deploy("second").await;
     way.is_held().await;
     way.let_through().await;
-    let third = deploy("third").await;
-    let list = gateway.get("/gateway/deployments").token(&token).send();
+    let third = front.deploy("third").await;
+    let list = gateway.get("/gateway/deployments").token(token).send();
     let list = list.await.json();
     let entries = list["deployments"].as_array().unwrap().iter();
     let entries: Vec<_> = entries
