@@ -1,4 +1,5 @@
-//! The `admin` of the first start, which is there only as long as the configuration has had no user.
+//! The `admin` of the first start, which is there only as long as the configuration has had no
+//! user.
 
 use super::users;
 use crate::config;
@@ -10,8 +11,9 @@ const ADMIN_ENDS: &str = "the user `admin` of the first start ends, because ther
 /// For the operator who has removed the last user.
 pub(super) const NO_USERS: &str = "there is no [[auth.user]], and the `admin` of the first start has ended: no client can sign in with a password. The next start makes another `admin`, with a new password";
 
-/// The hash of the `admin` of the first start. It ends for good with the first user of the configuration: else the password that
-/// was shown then, perhaps in a journal, would be valid again when the last user is removed.
+/// The hash of the `admin` of the first start. It ends for good with the first user of the
+/// configuration: else the password that was shown then, perhaps in a journal, would be valid again
+/// when the last user is removed.
 pub(super) async fn generated_admin(
     config: &config::Auth,
     store: &Store,
@@ -28,8 +30,8 @@ pub(super) async fn generated_admin(
     Ok(None)
 }
 
-/// Returns for the operator how the `admin` of the first start ends, or that it has ended and no user is there; `has_admin`: it is
-/// there. `None`: these users change nothing about it.
+/// Returns for the operator how the `admin` of the first start ends, or that it has ended and no
+/// user is there; `has_admin`: it is there. `None`: these users change nothing about it.
 pub fn admin_notice(config: &config::Auth, has_admin: bool) -> Option<&'static str> {
     match (config.users.is_empty(), has_admin) {
         (false, true) => Some(ADMIN_ENDS),

@@ -7,8 +7,8 @@ pub fn glob(pattern: &str, text: &str) -> bool {
     WildMatch::new(pattern).matches(text)
 }
 
-/// Whether a pattern fits every text that a narrower one fits: only a `*` covers a `*`, and a `?` also covers a `?`. Takes at
-/// most the product of both lengths.
+/// Returns whether a pattern fits every text that a narrower one fits: only a `*` covers a `*`, and
+/// a `?` also covers a `?`. Takes at most the product of both lengths.
 pub(super) fn glob_covers(pattern: &str, narrower: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let narrower: Vec<char> = narrower.chars().collect();
@@ -38,7 +38,7 @@ pub(super) fn glob_covers(pattern: &str, narrower: &str) -> bool {
     pattern.iter().skip(at).all(|sign| *sign == '*')
 }
 
-/// Whether some text fits both patterns. Takes at most the product of both lengths.
+/// Returns whether some text fits both patterns. Takes at most the product of both lengths.
 pub(super) fn globs_overlap(one: &str, other: &str) -> bool {
     let one: Vec<char> = one.chars().collect();
     let other: Vec<char> = other.chars().collect();

@@ -58,7 +58,7 @@ fn part_covers(entry: &str, need: &str) -> bool {
     })
 }
 
-/// Whether two permissions for some flows have flows in common.
+/// Returns whether two permissions for some flows have flows in common.
 pub(super) fn parts_overlap(one: &str, other: &str) -> bool {
     LIMITED.iter().any(|name| {
         let parts = part_of(one, name).zip(part_of(other, name));

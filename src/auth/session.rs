@@ -314,8 +314,8 @@ impl Sessions {
         sessions.map(|session| describe(&session)).collect()
     }
 
-    /// The keys of each user's sessions beyond `most` that were not used for the longest time; of one user, or of all. Service
-    /// tokens do not count.
+    /// The keys of each user's sessions beyond `most` that were not used for the longest time; of
+    /// one user, or of all. Service tokens do not count.
     pub(super) fn surplus(&self, most: usize, user: Option<&str>) -> Vec<Key> {
         let counted = |session: &Session| {
             !session.is_service_token() && user.is_none_or(|user| session.user == user)

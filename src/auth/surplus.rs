@@ -5,11 +5,12 @@ use super::session::Key;
 use smol_str::SmolStr;
 use std::sync::PoisonError;
 
-/// Users of whom it is logged that they have too many sessions. Our choice: many times what an installation has.
+/// Users of whom it is logged that they have too many sessions. Our choice: many times what an
+/// installation has.
 const MAX_LOGGED: usize = 1000;
 
 impl Auth {
-    /// Whether it is to be logged that a user has too many sessions: once for each.
+    /// Returns whether it is to be logged that a user has too many sessions: once for each.
     fn logs_surplus_of(&self, user: &str) -> bool {
         let logged = self.0.surplus_logged.lock();
         let mut logged = logged.unwrap_or_else(PoisonError::into_inner);
@@ -17,7 +18,8 @@ impl Auth {
         logged.len() < MAX_LOGGED && logged.insert(SmolStr::new(user))
     }
 
-    /// Forgets the sessions that a sign-in has ended because their user had too many, and logs it once for each user.
+    /// Forgets the sessions that a sign-in has ended because their user had too many, and logs it
+    /// once for each user.
     pub(super) async fn end_surplus(&self, user: &str, ended: Vec<Key>) -> usize {
         let count = ended.len();
         if count == 0 {

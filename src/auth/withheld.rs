@@ -28,8 +28,8 @@ pub enum WithheldReason {
 }
 
 impl Withheld {
-    /// Why a permission is withheld by one of these, of one for some flows for any of them; `None`: it is not, or the permission is
-    /// for all flows and withheld for some only.
+    /// Why a permission is withheld by one of these, of one for some flows for any of them; `None`:
+    /// it is not, or the permission is for all flows and withheld for some only.
     pub(super) fn find(list: &[Self], need: &str) -> Option<WithheldReason> {
         let covering = |withheld: &&Self| {
             covers(std::slice::from_ref(&withheld.name), need)

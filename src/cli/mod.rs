@@ -436,7 +436,8 @@ fn check(file: Option<&Path>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints the warnings, that of an open API first, and what becomes of the `admin` of the first start.
+/// Prints the warnings, that of an open API first, and what becomes of the `admin` of the first
+/// start.
 fn warn(config: &Config) {
     for warning in config.warnings() {
         report(format_args!("warning: {warning}"));

@@ -1,4 +1,5 @@
-//! `flowgate store`: moves the state between the file in the data directory and PostgreSQL, and lets gateways with another secret use it.
+//! `flowgate store`: moves the state between the file in the data directory and PostgreSQL, and
+//! lets gateways with another secret use it.
 
 use crate::config::Config;
 use crate::stdio::{print_line, report};
@@ -19,9 +20,10 @@ pub(super) enum StoreCommand {
     Migrate(Migrate),
     /// Let gateways with the present secret use the database in `[storage] url`
     ///
-    /// For a `[storage] credential_secret` that is lost. What was encrypted with it cannot be decrypted any more: the flows start
-    /// without credentials, proposals cannot be approved, users of providers sign in again. The encrypted credentials of the flows are
-    /// kept in the database. No gateway may run meanwhile. Give all of them the new secret afterwards.
+    /// For a `[storage] credential_secret` that is lost. What was encrypted with it cannot be
+    /// decrypted any more: the flows start without credentials, proposals cannot be approved, users
+    /// of providers sign in again. The encrypted credentials of the flows are kept in the database.
+    /// No gateway may run meanwhile. Give all of them the new secret afterwards.
     #[command(after_help = "Example:\n  flowgate store new-secret")]
     NewSecret,
 }

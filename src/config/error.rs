@@ -18,7 +18,8 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// It sets nothing: perhaps it was truncated, and without an `[auth]` table the gateway would be open.
+    /// It sets nothing: perhaps it was truncated, and without an `[auth]` table the gateway would
+    /// be open.
     #[error(
         "{} has no settings, as after a full disk: write them again, remove the file to run with the defaults of flowgate, \
          or, for a gateway without sign-in, write auth = \"off\"",

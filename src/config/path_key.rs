@@ -1,7 +1,8 @@
-//! Paths as they are compared where a permission depends on one: percent-decoded, as the runtime decodes the parameters of
-//! an endpoint, and without regard to letter case.
+//! Paths as they are compared where a permission depends on one: percent-decoded, as the runtime
+//! decodes the parameters of an endpoint, and without regard to letter case.
 //!
-//! `/a%40b` and `/a@b` are two paths (RFC 3986 §2.2) and one value of `:name`: a rule for one of them is for both.
+//! `/a%40b` and `/a@b` are two paths (RFC 3986 §2.2) and one value of `:name`: a rule for one of
+//! them is for both.
 
 use crypto::hex_digit;
 use std::borrow::Cow;
@@ -21,7 +22,8 @@ pub fn percent_decoded(text: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// A canonical path, encoded and in lower case, as it is compared. Allocates only for one that has encoded characters.
+/// A canonical path, encoded and in lower case, as it is compared. Allocates only for one that has
+/// encoded characters.
 pub fn path_key(path: &str) -> Cow<'_, str> {
     if !path.contains('%') {
         return Cow::Borrowed(path);
@@ -35,7 +37,8 @@ pub fn path_key(path: &str) -> Cow<'_, str> {
     )
 }
 
-/// The length of the part of a canonical path, in lower case, that is the other one; `None`: it does not begin with it.
+/// The length of the part of a canonical path, in lower case, that is the other one; `None`: it
+/// does not begin with it.
 pub fn leading(path: &str, above: &str) -> Option<usize> {
     if let Some(rest) = path.strip_prefix(above) {
         return (rest.is_empty() || rest.starts_with('/')).then_some(above.len());
@@ -47,7 +50,8 @@ pub fn leading(path: &str, above: &str) -> Option<usize> {
     (path_key(begin) == path_key(above)).then_some(end)
 }
 
-/// The character without its case, by simple case folding: letters whose other case has several characters stay.
+/// The character without its case, by simple case folding: letters whose other case has several
+/// characters stay.
 fn folded(letter: char) -> char {
     let mut upper = letter.to_uppercase();
     let upper = upper.next().filter(|_| upper.next().is_none());

@@ -1,5 +1,6 @@
-//! The permissions that endpoints need, and hints for those that none needs: a misspelt name gives nothing, and is no error,
-//! because flows, packages and applications next to flowgate can ask for names of their own.
+//! The permissions that endpoints need, and hints for those that none needs: a misspelt name gives
+//! nothing, and is no error, because flows, packages and applications next to flowgate can ask for
+//! names of their own.
 
 use super::error::nearest;
 
@@ -44,7 +45,8 @@ pub const PERMISSIONS: [&str; 34] = [
 /// Permissions that are limited to something, up to the colon.
 const LIMITED: [&str; 3] = ["flows.read:", "flows.write:", "node-types:"];
 
-/// Why a permission may be a mistake; `None`: something needs it. `of_routes`: those that a `[[route]]` or `[[admin_route]]` names.
+/// Why a permission may be a mistake; `None`: something needs it. `of_routes`: those that a
+/// `[[route]]` or `[[admin_route]]` names.
 pub fn permission_hint(name: &str, of_routes: &[&str]) -> Option<String> {
     let is_limited = LIMITED.iter().any(|limited| name.starts_with(limited));
     let is_any = matches!(name, "*" | "*.read" | "*.write");

@@ -91,7 +91,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// Whether a [path as it is compared](super::path_key()) is meant.
+    /// Returns whether a [path as it is compared](super::path_key()) is meant.
     pub fn covers(&self, path: &str) -> bool {
         let above = if self.path == "/" && self.prefix {
             ""
@@ -149,7 +149,8 @@ impl PathRules {
         }
     }
 
-    /// Whether an unlisted [path as it is compared](super::path_key()), from the admin root, belongs to the admin API.
+    /// Returns whether an unlisted [path as it is compared](super::path_key()), from the admin
+    /// root, belongs to the admin API.
     pub fn is_admin(&self, path: &str) -> bool {
         match self.admin_paths {
             AdminPaths::Listed => false,
@@ -287,8 +288,8 @@ pub(super) const PATH: &str = "a path such as \"/hello\", without query, \"//\",
 /// Characters that are patterns in the URL of an http-in node, as Express 4 reads it.
 const PATTERN_CHARACTERS: &str = ":*()+[]{}|^$";
 
-/// The path of a route as requests are compared with it. A pattern is an error: it would be a text that no request has, so
-/// that the route protected nothing.
+/// The path of a route as requests are compared with it. A pattern is an error: it would be a text
+/// that no request has, so that the route protected nothing.
 pub(super) fn compared(
     entry: &Spanned<Value>,
     source: &Source<'_>,

@@ -56,7 +56,8 @@ impl Config {
         held
     }
 
-    /// No user of the configuration may deploy, as after the first one was added in place of the `admin` of the first start.
+    /// No user of the configuration may deploy, as after the first one was added in place of the
+    /// `admin` of the first start.
     fn deployer_warning(&self) -> Option<String> {
         let auth = self.auth.as_ref().filter(|auth| !auth.users.is_empty())?;
         let deploys = |name: &String| {

@@ -135,7 +135,8 @@ impl Deployments {
         let before = known.take();
         let changed = upstream.apply(change).await;
         if !matches!(&changed, Ok(changed) if matches!(changed.outcome, Outcome::Done(_))) {
-            // Without an answer the change may have happened: others cannot tell, and it is found as an outside edit.
+            // Without an answer the change may have happened: others cannot tell, and it is found
+            // as an outside edit.
             self.forget_intent().await;
         }
         let changed = changed?;

@@ -1,8 +1,9 @@
 //! Keeps the history of an upstream: each change that it has accepted, and the changes that others have made there.
 //!
-//! A change is kept as an intent before it is sent. A failure of the history fails no deployment that was sent: it is logged, and the
-//! next one finds the change at the upstream, as that of its user if it led to what the intent says, else as an outside edit. The next one
-//! fails if gateways share the history and cannot keep what it finds: it would be lost from what all of them see.
+//! A change is kept as an intent before it is sent. A failure of the history fails no deployment
+//! that was sent: it is logged, and the next one finds the change at the upstream, as that of its
+//! user if it led to what the intent says, else as an outside edit. The next one fails if gateways
+//! share the history and cannot keep what it finds: it would be lost from what all of them see.
 
 use super::four_eyes::SentCredentials;
 use super::{Active, Authorized, Deployments, Error, entry};

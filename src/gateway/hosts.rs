@@ -68,8 +68,8 @@ impl ServedHosts {
             || self.certified.load().contains(host)
     }
 
-    /// Whether this host is a name that the operator has written, or that a served certificate has; what is only local, as every
-    /// address is, counts no more than "*".
+    /// Returns whether this host is a name that the operator has written, or that a served
+    /// certificate has; what is only local, as every address is, counts no more than "*".
     pub fn is_named(&self, host: Host<'_>) -> bool {
         let listed = self.listed.load();
         let mut listed = listed.iter().filter(|listed| !listed.is_everything());

@@ -50,7 +50,8 @@ pub(super) fn is_own(ctx: &RequestContext<'_>) -> bool {
     every(ctx, |host| ctx.gateway.hosts.is_own(host))
 }
 
-/// Refuses a host that neither the configuration nor a certificate names, for a URL that is made of it and counts elsewhere.
+/// Refuses a host that neither the configuration nor a certificate names, for a URL that is made of
+/// it and counts elsewhere.
 pub(super) fn check_named(ctx: &RequestContext<'_>) -> Result<(), Error> {
     if is_named(ctx) {
         return Ok(());
@@ -63,7 +64,7 @@ pub(super) fn check_named(ctx: &RequestContext<'_>) -> Result<(), Error> {
     Err(Error::HostNotOwn)
 }
 
-/// Whether the configuration or a certificate names the host of the request.
+/// Returns whether the configuration or a certificate names the host of the request.
 pub(super) fn is_named(ctx: &RequestContext<'_>) -> bool {
     every(ctx, |host| ctx.gateway.hosts.is_named(host))
 }

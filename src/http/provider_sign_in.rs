@@ -104,8 +104,9 @@ async fn begin(ctx: &RequestContext<'_>, auth: Auth, provider: String) -> Answer
     }
 }
 
-/// The address of [`callback`], as the browser sees it: as configured, or of a host that the configuration or a certificate names. The
-/// provider sends the code there, and `Host` is the client's word.
+/// The address of [`callback`], as the browser sees it: as configured, or of a host that the
+/// configuration or a certificate names. The provider sends the code there, and `Host` is the
+/// client's word.
 fn redirect_uri(ctx: &RequestContext<'_>, auth: &Auth, provider: &str) -> Result<String, Error> {
     if let Some(url) = auth.redirect_url(provider) {
         return Ok(url.to_string());

@@ -152,8 +152,9 @@ impl Disk {
         Ok(change)
     }
 
-    /// Returns the credentials file with the wanted content: the present one if it has it, else a new one. The present one, if it
-    /// could not be decrypted when it was loaded and the deployment has no credentials.
+    /// Returns the credentials file with the wanted content: the present one if it has it, else a
+    /// new one. The present one, if it could not be decrypted when it was loaded and the deployment
+    /// has no credentials.
     fn credentials_file(
         &self,
         record: &Record,
@@ -185,8 +186,9 @@ impl Disk {
         credentials::seal(wanted, &secret).map(Some)
     }
 
-    /// Refuses a deployment that has no new credentials for a node that has some which cannot be decrypted. The history tells which
-    /// do; without that, all credentials could be lost for those of one node.
+    /// Refuses a deployment that has no new credentials for a node that has some which cannot be
+    /// decrypted. The history tells which do; without that, all credentials could be lost for those
+    /// of one node.
     fn replaces_all(&self, record: &Record) -> Result<(), Error> {
         let known = self.database.with_credentials(ENGINE)?;
         let is_known = !known.is_empty();
@@ -204,8 +206,8 @@ impl Disk {
         Err(Error::UnreadableCredentials { nodes })
     }
 
-    /// Keeps files that cannot be parsed or decrypted: they may still be worth something to their owner. Credentials that stay are
-    /// kept too: a later deployment may replace them.
+    /// Keeps files that cannot be parsed or decrypted: they may still be worth something to their
+    /// owner. Credentials that stay are kept too: a later deployment may replace them.
     fn set_aside_unreadable(
         &self,
         old: &FlowFiles,

@@ -30,7 +30,8 @@ pub(super) struct Disk {
     pub(super) replica: Option<Replica>,
     /// What this process has added last to the history of each upstream.
     pub(super) kept_there: HashMap<String, KeptThere>,
-    /// SHA-256 of the credentials file that could not be decrypted when the flow files were last loaded.
+    /// SHA-256 of the credentials file that could not be decrypted when the flow files were last
+    /// loaded.
     pub(super) unread: Option<[u8; 32]>,
     pub(super) credential_secret: Option<Secret>,
 }

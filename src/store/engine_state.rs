@@ -135,7 +135,8 @@ impl Disk {
         }
     }
 
-    /// A credentials file as other members can read it: they have the secret of the configuration only, not one that was generated here.
+    /// A credentials file as other members can read it: they have the secret of the configuration
+    /// only, not one that was generated here.
     fn for_others(&self, file: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Error> {
         let (Some(secret), Some(content)) = (&self.credential_secret, &file) else {
             return Ok(file);

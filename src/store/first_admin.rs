@@ -13,8 +13,8 @@ impl Store {
             .await
     }
 
-    /// Keeps the hash of the `admin` made at the first start, unless another gateway has made one; answers the one that
-    /// is kept.
+    /// Keeps the hash of the `admin` made at the first start, unless another gateway has made one;
+    /// answers the one that is kept.
     pub async fn claim_generated_admin(&self, hash: Secret) -> Result<Secret, Error> {
         self.owner
             .ask(move |disk| disk.database.claim_fact(GENERATED_ADMIN, hash.reveal()))
@@ -29,8 +29,8 @@ impl Store {
             .await
     }
 
-    /// Forgets the `admin` made at the first start, and the passkeys that are bound to this record of its password; false: there was
-    /// none.
+    /// Forgets the `admin` made at the first start, and the passkeys that are bound to this record
+    /// of its password; false: there was none.
     pub async fn forget_generated_admin(&self, record: [u8; 32]) -> Result<bool, Error> {
         self.owner
             .ask(move |disk| disk.database.forget_generated_admin(&record))
@@ -38,8 +38,9 @@ impl Store {
     }
 }
 
-/// Whether the data directory has an `admin` of the first start, read next to a gateway that may run. `None`: no gateway has used it,
-/// or it cannot be read so; a shared database is not asked.
+/// Returns whether the data directory has an `admin` of the first start, read next to a gateway
+/// that may run. `None`: no gateway has used it, or it cannot be read so; a shared database is not
+/// asked.
 pub fn has_generated_admin(config: &config::Storage) -> Option<bool> {
     let file = config.directory.join(DATABASE);
     if config.shared.is_some() || !file.exists() {

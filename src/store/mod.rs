@@ -95,7 +95,8 @@ pub enum Error {
     Busy {
         /// The database's message.
         reason: String,
-        /// Whether it has undone the whole transaction, which can be carried out again at once; else it was too slow.
+        /// True if it has undone the whole transaction, which can be carried out again at once;
+        /// else it was too slow.
         is_undone: bool,
     },
     /// The database failed.
@@ -108,7 +109,8 @@ pub enum Error {
          new-secret` with the new one"
     )]
     OtherSecret,
-    /// A deployment would replace credentials that cannot be decrypted, without new ones for all nodes that have some.
+    /// A deployment would replace credentials that cannot be decrypted, without new ones for all
+    /// nodes that have some.
     #[error(
         "the stored credentials cannot be decrypted, and a deployment replaces them only with new ones for all nodes that have \
          some ({}): set storage.credential_secret to the secret that they were encrypted with and restart, or move \

@@ -1,4 +1,5 @@
-//! Shows that this gateway has the secret of those that it shares the database with: what it cannot decrypt it must not replace.
+//! Shows that this gateway has the secret of those that it shares the database with: what it cannot
+//! decrypt it must not replace.
 
 use super::Error;
 use super::credentials;
@@ -13,8 +14,9 @@ use serde_json::{Map, Value};
 const CHECK: &str = "flowgate";
 
 impl Disk {
-    /// Proves that the secret of the configuration opens what other gateways have stored. The first gateway with a secret stores the
-    /// check value, if it can read what gateways without one have left.
+    /// Proves that the secret of the configuration opens what other gateways have stored. The first
+    /// gateway with a secret stores the check value, if it can read what gateways without one have
+    /// left.
     pub(super) fn prove_secret(&self) -> Result<(), Error> {
         if !self.database.is_shared() {
             return Ok(());
@@ -41,8 +43,8 @@ impl Disk {
     }
 }
 
-/// Makes the secret of the configuration that of all gateways that share its database. What cannot be decrypted with it is kept
-/// where no engine takes it over.
+/// Makes the secret of the configuration that of all gateways that share its database. What cannot
+/// be decrypted with it is kept where no engine takes it over.
 pub fn accept_new_secret(config: &config::Storage) -> Result<(), Error> {
     let (Some(shared), Some(secret)) = (&config.shared, &config.credential_secret) else {
         let sentence = "storage.url and storage.credential_secret must be set: the database, and the new secret";

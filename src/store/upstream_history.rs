@@ -21,7 +21,8 @@ pub struct UpstreamRecord {
     pub sent: HashSet<SmolStr>,
 }
 
-/// A change that is about to be sent to an upstream. The history may fail when the upstream has made it.
+/// A change that is about to be sent to an upstream. The history may fail when the upstream has
+/// made it.
 #[derive(Debug, Clone)]
 pub struct Intent {
     /// Its entry, whose revision the upstream will tell.
@@ -48,7 +49,8 @@ impl Store {
             .await
     }
 
-    /// Keeps a change that is about to be sent to an upstream, until the history has an entry of that or a later one.
+    /// Keeps a change that is about to be sent to an upstream, until the history has an entry of
+    /// that or a later one.
     pub async fn save_intent(&self, intent: Intent) -> Result<(), Error> {
         self.owner
             .ask(move |disk| disk.database.save_intent(&intent))
@@ -63,7 +65,8 @@ impl Store {
             .await
     }
 
-    /// The entry of the change that was about to be sent to an upstream, if it led from the newest entry to this flow set.
+    /// The entry of the change that was about to be sent to an upstream, if it led from the newest
+    /// entry to this flow set.
     pub async fn intended(
         &self,
         runtime: &str,

@@ -23,7 +23,8 @@ const PATH: &str = "/auth/login";
 
 /// A path of the admin API that needs a permission, if any does.
 const SETTINGS: &str = "/settings";
-/// The most that is read of the response of [`PATH`]. Our choice: many times what Node-RED has there.
+/// The most that is read of the response of [`PATH`]. Our choice: many times what Node-RED has
+/// there.
 const LOGIN_LIMIT: usize = 64 << 10;
 
 /// The response of [`PATH`].
@@ -32,7 +33,8 @@ struct Answered {
     asks_for_sign_in: bool,
 }
 
-/// Whether the response of `/auth/login` names a way to sign in: it is `{}` where none is needed.
+/// Returns whether the response of `/auth/login` names a way to sign in: it is `{}` where none is
+/// needed.
 fn asks_for_sign_in(body: &[u8]) -> bool {
     let way = serde_json::from_slice::<serde_json::Value>(body);
     way.is_ok_and(|way| way.get("type").is_some())
@@ -93,8 +95,8 @@ impl Upstream {
         }
     }
 
-    /// Checks whether an upstream without an account has an admin API that refuses requests without a token: each would be 502. One
-    /// that asks for a sign-in may still let everyone read.
+    /// Checks whether an upstream without an account has an admin API that refuses requests without
+    /// a token: each would be 502. One that asks for a sign-in may still let everyone read.
     async fn check_openness(&self, asks: bool) {
         let refuses = asks
             && match self

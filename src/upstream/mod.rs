@@ -100,7 +100,7 @@ struct Inner {
     in_flight: Arc<ConnLimit>,
     tunnels: Arc<ConnLimit>,
     health: AtomicU8,
-    /// Whether its admin API refuses requests without a token, and there is no account.
+    /// True if its admin API refuses requests without a token, and there is no account.
     lacks_account: AtomicBool,
     flows_state: ArcSwapOption<FlowsState>,
 }

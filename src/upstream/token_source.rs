@@ -128,12 +128,12 @@ impl Upstream {
         Ok(account.current.load_full())
     }
 
-    /// Whether the gateway has an account there.
+    /// Returns whether the gateway has an account there.
     pub(super) fn has_account(&self) -> bool {
         self.0.account.is_some()
     }
 
-    /// Whether the upstream accepts the gateway's account, or needs none.
+    /// Returns whether the upstream accepts the gateway's account, or needs none.
     pub fn authorized(&self) -> bool {
         match &self.0.account {
             Some(account) => account.accepted.load(Ordering::Relaxed) == YES,

@@ -243,7 +243,8 @@ async fn without_the_database_sessions_count_for_the_grace_and_nothing_new_happe
         let lines = in_front_of(&engine, &postgres.url());
         Gateway::with(&format!("{lines}storage.grace = \"{grace}\"\n"))
     };
-    // One for what holds within the grace, however slow the machine is, and one for what holds after it.
+    // One for what holds within the grace, however slow the machine is, and one for what holds
+    // after it.
     let (gateway, impatient) = (with_grace("1h"), with_grace("1s"));
     let token = gateway.sign_in("admin").await;
     let flows = flow_set(&[page("a", "/a", "text")]);

@@ -9,8 +9,8 @@ fn two_threads(paths: &[&str]) -> String {
     format!("{}[engine]\nthreads = 2\n", public(paths))
 }
 
-/// Requests and timer ticks of other flows that a blocked flow must let pass. With one thread it lets at most one request pass, which
-/// comes before it blocks.
+/// Requests and timer ticks of other flows that a blocked flow must let pass. With one thread it
+/// lets at most one request pass, which comes before it blocks.
 const MANY: u64 = 20;
 
 /// A flow whose timer ticks every 50 ms, and whose endpoint answers with the number of ticks.

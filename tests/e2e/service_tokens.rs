@@ -172,7 +172,8 @@ async fn a_user_makes_a_token_with_more_rights() {
     assert_eq!(status(&gateway, "/flows", &token).await, 401);
     assert!(gateway.reload(&users(ANN)).await);
     assert_eq!(status(&gateway, "/flows", &token).await, 200);
-    // A wider pattern is not held; and if it was when the token was made, the user's own rights count.
+    // A wider pattern is not held; and if it was when the token was made, the user's own rights
+    // count.
     let rights = |lines: &str| {
         format!("permissions = [\"flows.read\", \"gateway.tokens\", \"flows.write:{lines}\"]")
     };

@@ -1,8 +1,9 @@
 //! Measures how long something takes, for the tests of a promised time.
 //!
-//! A machine that runs tests is busy: a control in the same run, a thread that only sleeps, measures for how long the
-//! machine ran something else in the meantime. A test that uses it has `_within_` in its name, so that `tests/run` runs
-//! it alone, after all others; `tests/layers.rs` checks the names.
+//! A machine that runs tests is busy: a control in the same run, a thread that only sleeps,
+//! measures for how long the machine ran something else in the meantime. A test that uses it has
+//! `_within_` in its name, so that `tests/run` runs it alone, after all others; `tests/layers.rs`
+//! checks the names.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,8 +13,8 @@ use std::time::{Duration, Instant};
 /// How long the control sleeps at a time.
 const NAP: Duration = Duration::from_millis(2);
 
-/// Several processes take their steps one after the other, and each may have to wait for the processor: the gateways, the
-/// engines and the database of a cluster.
+/// Several processes take their steps one after the other, and each may have to wait for the
+/// processor: the gateways, the engines and the database of a cluster.
 const STEPS: u32 = 4;
 
 pub struct Stopwatch {

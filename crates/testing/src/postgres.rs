@@ -239,7 +239,8 @@ impl Drop for Postgres {
     }
 }
 
-/// A cluster which believes every local user, made once for all tests: `initdb` takes longer than most of them.
+/// A cluster which believes every local user, made once for all tests: `initdb` takes longer than
+/// most of them.
 fn trusting_cluster() -> PathBuf {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/.cache");
     let version = newest();
@@ -251,7 +252,8 @@ fn trusting_cluster() -> PathBuf {
         let data = directory.path().join("data");
         make_cluster(&data, &["--auth=trust"]);
         fs::create_dir_all(&cache).unwrap();
-        // Another test may do the same at the same time; a directory has its name only when it is complete.
+        // Another test may do the same at the same time; a directory has its name only when it is
+        // complete.
         let complete = tempfile::tempdir_in(&cache).unwrap();
         copy(&data, &complete.path().join("data"));
         let _ = fs::rename(complete.path().join("data"), &cached);

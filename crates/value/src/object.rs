@@ -125,8 +125,8 @@ impl Object {
         None
     }
 
-    /// Sets a property whose name came from outside, as `object[name] = value` in JavaScript does with a text: `__proto__`
-    /// is no property then.
+    /// Sets a property whose name came from outside, as `object[name] = value` in JavaScript does
+    /// with a text: `__proto__` is no property then.
     pub fn assign(&mut self, name: SmolStr, value: Value) {
         if name != PROTO {
             self.insert(name, value);

@@ -263,7 +263,8 @@ impl Verb {
     }
 }
 
-/// The rule for a [path as rules compare it](Path::key). The longest wins, the exact one before the prefix, that of one runtime before that of all.
+/// The rule for a [path as rules compare it](Path::key). The longest wins, the exact one before the
+/// prefix, that of one runtime before that of all.
 fn rule<'a>(method: &Method, path: &str, rules: &'a [config::Route]) -> Option<&'a config::Route> {
     rules
         .iter()

@@ -66,7 +66,8 @@ impl Member {
                 Err(Error::Unreachable(_)) => is_unknown = true,
                 Err(Error::Busy { .. }) => {}
                 Err(error) if !is_unknown => return Err(error.to_string()),
-                // An attempt that was not answered may have arrived: it is no failure until a later one has replaced it.
+                // An attempt that was not answered may have arrived: it is no failure until a later
+                // one has replaced it.
                 Err(_) => {}
             }
             sleep(RETRY).await;

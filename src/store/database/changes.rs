@@ -62,16 +62,16 @@ impl Database {
         self.gateway
     }
 
-    /// Carries out a transaction whose changes other gateways take over. The lock of the log is its first: one that is taken after
-    /// those of rows lets two transactions wait for each other.
+    /// Carries out a transaction whose changes other gateways take over. The lock of the log is its
+    /// first: one that is taken after those of rows lets two transactions wait for each other.
     pub(super) fn transact_logged<T>(
         &self,
         work: impl Fn(&Logged<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.connection.transact(|transaction| {
             if transaction.is_shared() {
-                // Held until the transaction ends: numbers are committed in their order, and a reader of one has read all
-                // earlier ones.
+                // Held until the transaction ends: numbers are committed in their order, and a
+                // reader of one has read all earlier ones.
                 transaction.one(
                     "SELECT pg_advisory_xact_lock(?) IS NULL",
                     values![ORDER],

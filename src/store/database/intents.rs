@@ -1,4 +1,5 @@
-//! The table of intents: the change of each upstream that is about to be sent, until the history has it.
+//! The table of intents: the change of each upstream that is about to be sent, until the history
+//! has it.
 
 use super::connection::{Row, Transaction, unreadable, values};
 use super::contents::{pack, unpack};
@@ -37,7 +38,8 @@ impl Database {
         .map(drop)
     }
 
-    /// The change that was about to be sent to an upstream; `None`: the history has the last one, or it was refused.
+    /// The change that was about to be sent to an upstream; `None`: the history has the last one,
+    /// or it was refused.
     pub(in crate::store) fn intent(&self, runtime: &str) -> Result<Option<Intent>, Error> {
         let sql = r#"SELECT "user", how, address, kind, at, message, base, sent, content FROM intent WHERE runtime = ?"#;
         self.connection

@@ -118,8 +118,9 @@ const MIGRATIONS: &[&str] = &[
 ",
 ];
 
-/// The version from which on rows of sessions have MACs. Those that are there get theirs in the transaction that adds the column, and
-/// never again: later ones without were inserted by someone else.
+/// The version from which on rows of sessions have MACs. Those that are there get theirs in the
+/// transaction that adds the column, and never again: later ones without were inserted by someone
+/// else.
 const WITH_MACS: usize = 8;
 
 /// The number of a lock that is held while tables are made: the first letters of the program's name.

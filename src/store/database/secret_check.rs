@@ -1,4 +1,5 @@
-//! What gateways that share the database have sealed with their secret, and the value that shows whether it is the same.
+//! What gateways that share the database have sealed with their secret, and the value that shows
+//! whether it is the same.
 
 use super::connection::{Row, values};
 use super::contents::unpack;
@@ -7,12 +8,13 @@ use super::{Database, Error, SAVE_FACT};
 /// The name of the fact that holds the check value.
 const SECRET_CHECK: &str = "secret_check";
 
-/// The names of the credentials of the flows in the engine's state, and of those that cannot be decrypted any more.
+/// The names of the credentials of the flows in the engine's state, and of those that cannot be
+/// decrypted any more.
 const CREDENTIALS: &str = "flows_cred.json";
 const UNDECRYPTABLE: &str = "flows_cred.json.undecryptable";
 
 impl Database {
-    /// Whether other gateways have the database too.
+    /// Returns whether other gateways have the database too.
     pub(in crate::store) fn is_shared(&self) -> bool {
         self.connection.is_shared()
     }
@@ -53,7 +55,8 @@ impl Database {
         self.connection.query(sql, values![CREDENTIALS], content)
     }
 
-    /// Replaces the check value, and takes the credentials of the engine's state aside that its secret does not open.
+    /// Replaces the check value, and takes the credentials of the engine's state aside that its
+    /// secret does not open.
     pub(in crate::store) fn replace_secret_check(
         &self,
         check: &str,

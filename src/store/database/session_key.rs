@@ -1,6 +1,8 @@
-//! The row of a session and its MAC, keyed by `storage.credential_secret`: a row that someone else has inserted or changed is no session.
+//! The row of a session and its MAC, keyed by `storage.credential_secret`: a row that someone else
+//! has inserted or changed is no session.
 //!
-//! Without that secret rows have none. It covers what a session may do, not when it was used or its provider is asked next.
+//! Without that secret rows have none. It covers what a session may do, not when it was used or its
+//! provider is asked next.
 
 use super::connection::{Connection, Row, values};
 use super::{Database, SAVE_FACT, integer};
@@ -32,7 +34,7 @@ impl SessionKey {
         Self(key.map(Zeroizing::new))
     }
 
-    /// Whether rows need a MAC.
+    /// Returns whether rows need a MAC.
     pub(super) fn is_there(&self) -> bool {
         self.0.is_some()
     }
@@ -59,7 +61,8 @@ impl SessionKey {
         Some(hmac_sha256(&**key, text.to_string().as_bytes()))
     }
 
-    /// The session of a row, whose columns begin at `first` and end with its MAC; `None`: another one has written the row.
+    /// The session of a row, whose columns begin at `first` and end with its MAC; `None`: another
+    /// one has written the row.
     pub(super) fn verified(
         &self,
         row: &Row<'_>,
@@ -91,8 +94,8 @@ impl SessionKey {
 }
 
 impl Database {
-    /// A file whose sessions have MACs by this secret from now on. Those that are there get one the first time: who can write the file
-    /// is flowgate's own user.
+    /// A file whose sessions have MACs by this secret from now on. Those that are there get one the
+    /// first time: who can write the file is flowgate's own user.
     pub(in crate::store) fn signed_with(mut self, secret: Option<&Secret>) -> Result<Self, Error> {
         self.session_key = SessionKey::of(secret);
         if self.session_key.is_there() && self.fact(SESSIONS_SIGNED)?.is_none() {

@@ -138,7 +138,8 @@ impl Database {
         })
     }
 
-    /// Changes the row of a session that counts, and its MAC; false: there is none. The first statement locks the row.
+    /// Changes the row of a session that counts, and its MAC; false: there is none. The first
+    /// statement locks the row.
     fn change_session(
         &self,
         transaction: &Connection,

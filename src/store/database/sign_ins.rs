@@ -13,7 +13,8 @@ const FAILURES: i64 = 100_000;
 const CODES_KEPT: u64 = 24 * 60 * 60;
 
 impl Database {
-    /// Forgets the `admin` of the first start and its passkeys, also at other gateways; false: there was none.
+    /// Forgets the `admin` of the first start and its passkeys, also at other gateways; false:
+    /// there was none.
     pub(in crate::store) fn forget_generated_admin(
         &self,
         record: &[u8; 32],

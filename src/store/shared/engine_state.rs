@@ -111,8 +111,9 @@ impl KeptState {
         }
     }
 
-    /// Keeps a part of it for the holder of the lease; false: that is another one now. Each attempt has a number, and one that
-    /// arrives after a later one changes nothing: a write that took too long and was sent again may still be on its way.
+    /// Keeps a part of it for the holder of the lease; false: that is another one now. Each attempt
+    /// has a number, and one that arrives after a later one changes nothing: a write that took too
+    /// long and was sent again may still be on its way.
     pub async fn keep(&mut self, fence: i64, state: &EngineState) -> Result<bool, Error> {
         // The lock does not wait for renewals, and a change of the holder waits for it: the fencing number is the row's key.
         let sql = "WITH held AS (

@@ -31,7 +31,7 @@ fn gateway(postgres: &Postgres) -> (TempDir, Store) {
     (directory, store)
 }
 
-/// Whether a gateway with this secret starts.
+/// Returns whether a gateway with this secret starts.
 fn starts_with(postgres: &Postgres, secret: Option<&str>) -> bool {
     let directory = tempfile::tempdir().unwrap();
     match Store::open(&storage(postgres, &directory, secret)) {

@@ -66,7 +66,8 @@ impl Disk {
         self.due
     }
 
-    /// Takes the contexts that are due to be written; without a time, all of them. The first change sets the time.
+    /// Takes the contexts that are due to be written; without a time, all of them. The first change
+    /// sets the time.
     pub(super) fn take_due(&mut self, now: Option<Instant>) -> Due {
         if let Some(now) = now
             && (self.dirty.is_empty() || now < *self.due.get_or_insert(now + self.flush))

@@ -19,7 +19,8 @@ pub fn keep_below(directory: PathBuf, keep: Keep) {
     let _ = KEPT.set((directory, keep));
 }
 
-/// When changes were made that are not kept elsewhere yet, on the clock of [`lease::now`]; several may have one time.
+/// When changes were made that are not kept elsewhere yet, on the clock of [`lease::now`]; several
+/// may have one time.
 static UNKEPT: Mutex<BTreeSet<(Duration, u64)>> = Mutex::new(BTreeSet::new());
 
 fn unkept() -> MutexGuard<'static, BTreeSet<(Duration, u64)>> {
@@ -51,7 +52,8 @@ impl Drop for UnkeptChange {
     }
 }
 
-/// The age of the oldest change that would be lost if the engine ended now and went on elsewhere; zero if there is none.
+/// The age of the oldest change that would be lost if the engine ended now and went on elsewhere;
+/// zero if there is none.
 pub fn unkept_age() -> Duration {
     let oldest = unkept().first().map(|(since, _)| *since);
     oldest.map_or(Duration::ZERO, |since| lease::now().saturating_sub(since))

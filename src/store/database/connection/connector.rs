@@ -128,7 +128,8 @@ pub(in crate::store) async fn limit(client: &Client) -> Result<(), Error> {
     }
 }
 
-/// The error of a statement: the connection is lost, others are in its way, or PostgreSQL refuses it.
+/// The error of a statement: the connection is lost, others are in its way, or PostgreSQL refuses
+/// it.
 pub(in crate::store) fn failure(error: &tokio_postgres::Error) -> Error {
     const UNDONE: [SqlState; 2] = [
         SqlState::T_R_DEADLOCK_DETECTED,

@@ -22,8 +22,8 @@ use crate::store::Error;
 use crate::store::failpoint;
 use rusqlite::params_from_iter;
 
-/// How often a transaction is carried out that PostgreSQL undoes each time. Our choice: each attempt waits for the lock that the one
-/// before it did not get.
+/// How often a transaction is carried out that PostgreSQL undoes each time. Our choice: each
+/// attempt waits for the lock that the one before it did not get.
 const MAX_ATTEMPTS: usize = 5;
 
 /// A connection, used by one thread.
@@ -115,12 +115,13 @@ impl Connection {
         })
     }
 
-    /// Carries out a transaction, and does so again if PostgreSQL has undone it for the sake of another one. PostgreSQL ends a
-    /// transaction that is idle before this gateway gives up on its `COMMIT`, so a change that was reported as failed cannot arrive
-    /// later and replace a newer one.
+    /// Carries out a transaction, and does so again if PostgreSQL has undone it for the sake of
+    /// another one. PostgreSQL ends a transaction that is idle before this gateway gives up on its
+    /// `COMMIT`, so a change that was reported as failed cannot arrive later and replace a newer
+    /// one.
     ///
-    /// Locks are taken in one order, so that no two transactions wait for each other: the lock of the log of changes, then rows,
-    /// those of one table by their keys.
+    /// Locks are taken in one order, so that no two transactions wait for each other: the lock of
+    /// the log of changes, then rows, those of one table by their keys.
     pub(super) fn transact<T>(
         &self,
         work: impl Fn(&Transaction<'_>) -> Result<T, Error>,

@@ -1,7 +1,8 @@
 //! A connection to PostgreSQL, made anew whenever it is lost.
 //!
-//! A statement that may not have been carried out is an error, [`Error::Unreachable`]; only what reads is asked again. What
-//! writes is in a transaction, which PostgreSQL ends before this gateway gives up on its answer.
+//! A statement that may not have been carried out is an error, [`Error::Unreachable`]; only what
+//! reads is asked again. What writes is in a transaction, which PostgreSQL ends before this gateway
+//! gives up on its answer.
 
 use super::value::Value;
 use super::{Connector, connector};
@@ -16,7 +17,8 @@ use tokio::time::timeout;
 use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Row};
 
-/// The time for an answer: a little more than the server's own limits for a statement, and for a transaction that is idle.
+/// The time for an answer: a little more than the server's own limits for a statement, and for a
+/// transaction that is idle.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// After a failure to connect, how long nothing is tried: callers wait in a queue, and must not wait for each other's

@@ -6,8 +6,8 @@ use chrono::DateTime;
 use std::fmt::Write;
 use value::{Object, PROTO, Value, coerce, json};
 
-/// The cookies of `Cookie` header fields; the first of a name counts, and none is named `__proto__`. JSON cookies (`j:…`) are
-/// values.
+/// The cookies of `Cookie` header fields; the first of a name counts, and none is named
+/// `__proto__`. JSON cookies (`j:…`) are values.
 pub(super) fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Value {
     let mut cookies = Object::default();
     for (name, value) in headers
