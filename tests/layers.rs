@@ -233,9 +233,9 @@ fn files_keep_their_size_and_say_what_they_are() {
     for path in sources() {
         let code = code(&path);
         let lines = code.lines().filter(|l| !l.trim().is_empty()).count();
-        if lines > 400 {
+        if lines > 500 {
             wrong.push(format!(
-                "{} has {lines} lines of code, 400 at most",
+                "{} has {lines} lines of code, 500 at most",
                 path.display()
             ));
         }

@@ -4,9 +4,9 @@
 //! threads give way to all others.
 
 use super::password::{Password, hash_password};
-use super::queue::{Queue, Turn};
 use crate::allocator;
 use crypto::Secret;
+use limits::fair_queue::{FairQueue, Turn};
 use limits::ip_prefix::IpPrefix;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ const NICER: i32 = 5;
 thread_local!(static IS_NICE: Cell<bool> = const { Cell::new(false) });
 
 /// The threads for hashing and the queue before them.
-pub(super) struct Hashing(Arc<Queue>);
+pub(super) struct Hashing(Arc<FairQueue>);
 
 impl Hashing {
     /// Checks `at_a_time` passwords at a time, one at least.
     pub(super) fn new(at_a_time: usize) -> Self {
-        Self(Queue::new(at_a_time))
+        Self(FairQueue::new(at_a_time))
     }
 
     /// Waits for a turn; `None` if too many wait, or for too long. `known`: the user has signed in from there before.

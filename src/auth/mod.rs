@@ -25,7 +25,6 @@ mod passkey;
 mod password;
 mod permission;
 mod provider_client;
-mod queue;
 mod registry;
 mod seal;
 mod service_token;

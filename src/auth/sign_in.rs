@@ -5,7 +5,6 @@
 use super::hashing::verify;
 use super::known_addresses;
 use super::pair::Pair;
-use super::queue::{MAX_WAIT, Turn};
 use super::session::{BASIC, Session, new_token};
 use super::throttle::{Failed, Passed, Slot};
 use super::totp::{self, CodeKey};
@@ -14,6 +13,7 @@ use super::{Auth, Issued, SignIn, SignInError, basic, covers};
 use crate::config::Totp;
 use crate::store::SessionRow;
 use crypto::{Secret, sha256};
+use limits::fair_queue::{MAX_WAIT, Turn};
 use limits::sliding_window::Refused;
 use std::pin::pin;
 use std::sync::Arc;

@@ -303,6 +303,10 @@ pub struct Limits {
     pub unauthenticated_bytes: usize,
     /// The same for one address (IPv6: one /64).
     pub unauthenticated_bytes_per_address: usize,
+    /// Bytes held in memory for users, in total.
+    pub user_bytes: usize,
+    /// The same for one user.
+    pub bytes_per_user: usize,
     /// Streams at a time on one HTTP/2 connection.
     pub h2_streams: u32,
     /// Bytes of an HTTP/2 stream's receive window.

@@ -282,6 +282,7 @@ fn limits(raw: raw::Limits, source: &Source<'_>) -> Result<Limits, SpannedError>
     let connections = number(raw.connections, 10_000, 1..=1_000_000)?;
     let unauthenticated: usize =
         source.size(raw.unauthenticated_bytes, 256 << 20, MIB..=1024 * GIB)?;
+    let of_users: usize = source.size(raw.user_bytes, 512 << 20, MIB..=1024 * GIB)?;
     Ok(Limits {
         connections,
         connections_per_address: number(
@@ -299,6 +300,12 @@ fn limits(raw: raw::Limits, source: &Source<'_>) -> Result<Limits, SpannedError>
             raw.unauthenticated_bytes_per_address,
             unauthenticated.min(64 << 20),
             MIB..=unauthenticated as u64,
+        )?,
+        user_bytes: of_users,
+        bytes_per_user: source.size(
+            raw.bytes_per_user,
+            of_users.min(128 << 20),
+            MIB..=of_users as u64,
         )?,
         h2_streams: number(raw.h2_streams, 100, 1..=10_000)?,
         h2_window: source.size(raw.h2_window, 64 << 10, 65_535..=(1 << 31) - 1)?,

@@ -205,6 +205,7 @@ const PUBLIC: &[&str] = &[
     "timeouts.sign_in_body", "timeouts.body_grace",
     "limits.connections", "limits.connections_per_address", "limits.header_bytes", "limits.headers", "limits.body",
     "limits.sign_in_body", "limits.body_rate", "limits.unauthenticated_bytes", "limits.unauthenticated_bytes_per_address",
+    "limits.user_bytes", "limits.bytes_per_user",
     "limits.h2_streams", "limits.h2_window", "limits.h2_resets", "limits.hashing",
     "headers.hsts", "headers.content_security_policy", "headers.frame_options", "headers.referrer_policy",
     "headers.resource_policy", "headers.everywhere", "headers.cors_origins",

@@ -22,6 +22,7 @@ mod settings;
 mod shards;
 #[cfg(feature = "postgres")]
 mod shared_store;
+mod work;
 
 pub use crate::deployment::Runtime;
 pub use backend::{Backend, Backends, RoutingError, Rules};
@@ -36,6 +37,7 @@ pub use rate_limits::{Client, Counted, LimitState, RateLimits};
 pub use settings::{ConfigCheck, is_reloaded};
 #[cfg(feature = "engine")]
 pub use shards::Shards;
+pub use work::Work;
 
 use crate::audit::{Actor, Audit, Event, KeyError, SigningKey};
 use crate::auth::{self, Auth, AuthMethod, Caller, Permissions};
@@ -109,8 +111,10 @@ pub struct Gateway {
     /// The last hour in numbers, while the console is enabled.
     #[cfg(feature = "console")]
     pub last_hour: crate::metrics::LastHour,
-    /// The control runtime, on which all writes run.
+    /// The control runtime, for tasks that decide and wait, and take no time.
     pub control: Handle,
+    /// For work that takes long.
+    pub work: Work,
     /// Becomes true when the gateway drains: long-lived connections close.
     leaving: watch::Sender<bool>,
     /// Signs who callers are; a reload replaces it.
@@ -186,6 +190,7 @@ impl Gateway {
         mut config: Config,
         metrics: Arc<Metrics>,
         control: Handle,
+        work: Handle,
         clock: fn() -> Duration,
     ) -> Result<(Arc<Self>, Notices), Error> {
         #[cfg(feature = "engine")]
@@ -233,6 +238,7 @@ impl Gateway {
             #[cfg(feature = "console")]
             last_hour: crate::metrics::LastHour::default(),
             control,
+            work: Work::new(work),
             leaving,
             seed: u64::from_le_bytes(crypto::random()),
             requests: AtomicU64::new(0),

@@ -1,4 +1,4 @@
-//! Resources with a share for each client address: memory for unauthenticated callers, and `WebSockets` to flows.
+//! Resources with a share for each client address or user: memory of requests and responses, and `WebSockets` to flows.
 
 use crate::config::Limits;
 use limits::conn_limit::ConnLimit;
@@ -20,7 +20,7 @@ const LOG_SEARCHES: usize = 2;
 const LOG_COPIES: usize = 4;
 const LOG_COPIES_PER_ADDRESS: usize = 2;
 
-/// Resources with a share for each client address.
+/// Resources with a share for each client address or user.
 #[derive(Debug)]
 pub struct Shares {
     /// Bytes of sign-in forms; separate, so that other requests cannot exhaust them.
@@ -29,6 +29,8 @@ pub struct Shares {
     known_sign_in: Arc<Quota>,
     /// Bytes of request bodies, responses and frames of unauthenticated callers.
     pub unauthenticated: Arc<Quota>,
+    /// Bytes of request bodies and responses of users.
+    pub users: Arc<Quota>,
     /// Open `WebSockets` to flows of our own engine, limited like connections: those of a trusted proxy that does not
     /// name its client do not count for an address.
     pub sockets: Arc<ConnLimit>,
@@ -53,6 +55,7 @@ impl Shares {
                 limits.unauthenticated_bytes_per_address,
                 limits.body,
             ),
+            users: quota(limits.user_bytes, limits.bytes_per_user, limits.body),
             sockets: ConnLimit::new(limits.connections, limits.connections_per_address),
             log_searches: Arc::new(Semaphore::new(LOG_SEARCHES)),
             log_copies: Quota::new(LOG_COPIES, LOG_COPIES_PER_ADDRESS),

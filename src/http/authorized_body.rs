@@ -6,6 +6,7 @@ use super::response_body::{Body, Half};
 use crate::auth::Lapsed;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use limits::quota::Grant;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -15,11 +16,17 @@ pub struct ResponseBody {
     body: Body,
     /// `None`: it is sent in one piece, or is public.
     watch: Option<Watch>,
+    /// Its memory, charged to its user until it is sent.
+    _held: Option<Grant>,
 }
 
 impl ResponseBody {
-    pub(super) fn new(body: Body, watch: Option<Watch>) -> Self {
-        Self { body, watch }
+    pub(super) fn new(body: Body, watch: Option<Watch>, held: Option<Grant>) -> Self {
+        Self {
+            body,
+            watch,
+            _held: held,
+        }
     }
 
     fn cut(&mut self, lapsed: Lapsed) -> Poll<Option<Result<Frame<Bytes>, Half>>> {
@@ -32,7 +39,7 @@ impl ResponseBody {
 #[cfg(test)]
 impl From<Bytes> for ResponseBody {
     fn from(bytes: Bytes) -> Self {
-        Self::new(Body::Ours(bytes), None)
+        Self::new(Body::Ours(bytes), None, None)
     }
 }
 

@@ -22,13 +22,14 @@ pub(super) async fn check(ctx: &mut RequestContext<'_>) -> Result<Response<Body>
     let body = ctx.read_json().await?;
     let backend = Arc::clone(ctx.backend);
     let (mut watch, now) = (ctx.detached_watch(), ctx.now);
-    // Where deployments run: a worker never stalls on a large flow set.
+    let turn = ctx.turn().await?;
     let task = async move {
+        let _turn = turn;
         let deployments = &backend.deployments;
         let submission = version.submission(&deployments.known(), &body)?;
         deployments.dry_run(submission, kind, &mut watch, now).await
     };
-    let checked = ctx.control(task).await??;
+    let checked = ctx.work(task).await??;
     let caller = ctx.caller.as_ref();
     let may = caller.is_some_and(|caller| caller.permissions.cover_some(WRITE));
     Ok(response::json(

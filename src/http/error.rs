@@ -124,9 +124,12 @@ pub(super) enum Error {
     #[cfg(feature = "engine")]
     #[error("too many WebSockets are open, try again later")]
     TooManySockets,
-    /// The memory for unauthenticated callers is exhausted, in total or for this address.
-    #[error("the memory for unauthenticated callers is exhausted, try again later")]
+    /// The memory for unauthenticated callers or for users is exhausted, in total or for this one.
+    #[error("the memory for requests and responses of this client is exhausted, try again later")]
     MemoryBusy,
+    /// Too many wait for work that takes long, or this one has waited for too long.
+    #[error("too many requests wait for this kind of work, try again later")]
+    WorkBusy,
     /// `Authorization` is malformed or doubled.
     #[error("the Authorization header is malformed")]
     Authorization,

@@ -104,7 +104,7 @@ async fn one(ctx: &RequestContext<'_>, request: Request) -> Answer {
     })
 }
 
-/// Parses and deploys, or deploys the proposal that is approved, as one task of the control runtime, and counts what came of it.
+/// Parses and deploys, or deploys the proposal that is approved, as one task, and counts what came of it.
 pub(super) async fn run(
     ctx: &RequestContext<'_>,
     (version, kind): (Version, DeploymentType),
@@ -114,11 +114,13 @@ pub(super) async fn run(
     let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
     let audit = ctx.gateway.audit.clone();
     let mut requester = Requester::of(ctx, said);
+    let turn = ctx.turn().await?;
     let task = async move {
         // It makes all nodes anew.
         let _at_once = (kind == DeploymentType::Full).then(AtOnce::begin);
         let started = Instant::now();
         let parsed = parse();
+        drop(turn);
         metrics.phase(name(kind), Phase::Parse, started.elapsed());
         trace::parsed(requester.trace(), started);
         let result = match parsed {
@@ -141,7 +143,7 @@ pub(super) async fn run(
         }
         result
     };
-    let deployed = ctx.control(task).await?;
+    let deployed = ctx.work(task).await?;
     deployed.map_err(|error| refused_change::refusal(ctx, error))
 }
 
@@ -159,6 +161,6 @@ pub(super) async fn set_state(ctx: &mut RequestContext<'_>) -> Answer {
         let by = requester.authorized();
         backend.deployments.set_running(running, by).await
     };
-    ctx.control(task).await??;
+    ctx.work(task).await??;
     Ok(state(ctx, |_| true))
 }

@@ -40,8 +40,11 @@ pub(super) async fn run(
         .map(Upstream::name)
         .unwrap_or_default()
         .to_owned();
+    let turn = ctx.turn().await?;
     let task = async move {
-        let result = match prepare() {
+        let prepared = prepare();
+        drop(turn);
+        let result = match prepared {
             Ok(forward) => {
                 let deployments = &backend.deployments;
                 let by = requester.authorized();
@@ -57,7 +60,7 @@ pub(super) async fn run(
         }
         result
     };
-    let changed = ctx.control(task).await?;
+    let changed = ctx.work(task).await?;
     changed.map_err(|error| refused_change::refusal(ctx, error))
 }
 

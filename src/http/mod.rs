@@ -158,14 +158,12 @@ pub async fn answer(
         Some(flaw) => Err(flaw.into()),
         None => proceed(&mut ctx, path.as_mut().map_err(|refused| *refused)).await,
     };
-    let response = match proceeded {
-        Ok(response) => response,
-        Err(error) => {
-            let refusal = response::refusal(&error);
-            report(&ctx, &error, refusal.status());
-            refusal
-        }
-    };
+    let charged = proceeded.and_then(|response| Ok((ctx.charge(&response)?, response)));
+    let (memory, response) = charged.unwrap_or_else(|error| {
+        let refusal = response::refusal(&error);
+        report(&ctx, &error, refusal.status());
+        (None, refusal)
+    });
     let response = match ctx.record.take() {
         Some(record) => record.end(response).await,
         None => response,
@@ -174,7 +172,7 @@ pub async fn answer(
     let response = finish(&ctx, path, started.elapsed(), response);
     response.map(|body| {
         let watch = body.lasts().then(|| ctx.watch_the_rest()).flatten();
-        ResponseBody::new(body, watch)
+        ResponseBody::new(body, watch, memory)
     })
 }
 

@@ -179,7 +179,7 @@ async fn begin(ctx: &RequestContext<'_>, number: u64) -> Result<Approved, Error>
         let begun = deployments.approval(number, now, permissions).await?;
         Ok::<_, deployment::Error>((begun.0, begun.1, deployment::kind(&proposal.kind)))
     };
-    Ok(ctx.control(task).await??)
+    Ok(ctx.work(task).await??)
 }
 
 /// `POST /gateway/proposals/:id/reject` with `{"reason"}`, and `DELETE /gateway/proposals/:id`
@@ -197,7 +197,7 @@ async fn close(
         deployments.close_proposal(number, closing, by).await?;
         deployments.proposal(number).await
     };
-    let closed = ctx.control(task).await?;
+    let closed = ctx.work(task).await?;
     let closed = closed.map_err(|error| failure(ctx, number, error.into()))?;
     let body = entry(path, &closed).to_string();
     Ok(response::json(StatusCode::OK, body))
@@ -212,7 +212,7 @@ async fn rebase(ctx: &mut RequestContext<'_>, number: u64) -> Answer {
         let by = requester.authorized();
         backend.deployments.rebase_proposal(number, by).await
     };
-    let base = ctx.control(task).await?;
+    let base = ctx.work(task).await?;
     let base = base.map_err(|error| failure(ctx, number, error.into()))?;
     let body = json!({ "base": base });
     Ok(response::json(StatusCode::OK, body.to_string()))

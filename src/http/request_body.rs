@@ -55,9 +55,10 @@ where
         if whole.len() + data.len() > limit {
             return Err(Error::BodyTooLarge { limit });
         }
-        // A slice may keep a larger read buffer in memory, so only bodies that are not charged skip the copy.
-        if held.is_none() && whole.is_empty() && body.is_end_stream() {
-            return Ok(data);
+        // A slice may keep a larger read buffer in memory, so bodies of unauthenticated callers are copied.
+        if trusts(held.as_deref()) && whole.is_empty() && body.is_end_stream() {
+            let taken = held.map_or(Ok(()), |held| held.try_grow(data.len()));
+            return taken.map(|()| data).map_err(|_| Error::MemoryBusy);
         }
         let likely = announced.max(2 * whole.capacity()).min(limit);
         make_room(&mut whole, data.len(), likely, held.as_deref_mut())?;
@@ -86,9 +87,14 @@ pub(super) fn head_size(headers: &HeaderMap) -> usize {
     sizes.sum()
 }
 
-/// Makes room for more bytes of a body that will probably have `likely`. What is charged grows with what has come; for all
-/// else there is room at once: system memory is taken only where bytes are written, and copying 10 MB to grow takes longer
-/// than reading them.
+/// Whether room may be made for what is announced: of a user, who has a share, or of a body that is not charged.
+fn trusts(held: Option<&Grant>) -> bool {
+    held.is_none_or(Grant::is_of_user)
+}
+
+/// Makes room for more bytes of a body that will probably have `likely`. What an unauthenticated caller is charged grows with
+/// what has come; for all else there is room at once: system memory is taken only where bytes are written, and copying 10 MB
+/// to grow takes longer than reading them.
 fn make_room(
     whole: &mut Vec<u8>,
     more: usize,
@@ -99,9 +105,10 @@ fn make_room(
     if needed <= whole.capacity() {
         return Ok(());
     }
-    let capacity = match &held {
-        Some(_) => needed.max(likely.min(2 * whole.capacity())),
-        None => needed.max(likely),
+    let capacity = if trusts(held.as_deref()) {
+        needed.max(likely)
+    } else {
+        needed.max(likely.min(2 * whole.capacity()))
     };
     if let Some(held) = held {
         let taken = held.try_grow(capacity - whole.capacity());

@@ -5,8 +5,10 @@ use super::error::Error;
 use super::forwarded_caller;
 use super::granted::{Granted, Watch};
 use super::path::Path;
+use super::pieces::PIECE;
 use super::record::{self, Record};
 use super::request_body;
+use super::response_body::Body;
 use super::route::Recorded;
 use super::{Peer, form};
 use crate::audit::{Actor, Event};
@@ -17,9 +19,12 @@ use crate::traces::Trace;
 use crate::upstream::{Authorization, ClientBody, Pace, Upstream};
 use bytes::Bytes;
 use flows::json;
+use hyper::Response;
 use hyper::body::Body as _;
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
+use limits::fair_queue::Turn;
+use limits::party::Party;
 use limits::quota::{Grant, Quota};
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
@@ -27,6 +32,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::runtime::Handle;
 
 /// A request on its way.
 pub(super) struct RequestContext<'a> {
@@ -162,13 +168,19 @@ impl<'a> RequestContext<'a> {
     }
 
     /// Reads the whole body, of at most `limit` bytes, unless the authorization lapses. Afterwards `caller` has the
-    /// permissions of that moment. An unauthenticated caller's body is charged to its address.
+    /// permissions of that moment. The body is charged to the user, or to the address of an unauthenticated caller.
     pub(super) async fn read(&mut self, limit: usize) -> Result<Bytes, Error> {
         let config = &self.gateway.config;
         let pace = Pace::new(&config.timeouts, &config.limits);
-        let known = self.caller.as_ref().is_some_and(Caller::is_known);
-        let memory = (!known).then_some(&self.gateway.shares.unauthenticated);
-        self.read_at(limit, pace, memory.into_iter()).await
+        let party = self.party();
+        let shares = &self.gateway.shares;
+        let memory = if party.is_user() {
+            &shares.users
+        } else {
+            &shares.unauthenticated
+        };
+        self.read_at(limit, pace, party, std::iter::once(memory))
+            .await
     }
 
     /// Reads the body of a sign-in, within its total time.
@@ -179,29 +191,29 @@ impl<'a> RequestContext<'a> {
         let auth = self.gateway.auth.as_ref();
         let known = auth.is_some_and(|auth| auth.has_signed_in_from(address));
         let memory = self.gateway.shares.sign_in(known);
-        self.read_at(config.limits.sign_in_body, pace, memory).await
+        let limit = config.limits.sign_in_body;
+        self.read_at(limit, pace, address.into(), memory).await
     }
 
-    /// Reads the whole body; the memory that it takes is charged until the request ends, to the first quota of `memory`
-    /// that has room; to none if there is none.
+    /// Reads the whole body; the memory that it takes is charged until the request ends, to the share of `party` in the first
+    /// quota of `memory` that has room.
     async fn read_at(
         &mut self,
         limit: usize,
         pace: Pace,
-        memory: impl Iterator<Item = &Arc<Quota>>,
+        party: Party,
+        mut memory: impl Iterator<Item = &Arc<Quota>>,
     ) -> Result<Bytes, Error> {
         request_body::announced(&self.head.headers, limit)?;
         let Some(mut incoming) = self.body.take().filter(|body| !body.is_end_stream()) else {
             return Ok(Bytes::new());
         };
-        let mut memory = memory.peekable();
-        let is_charged = memory.peek().is_some();
         let size = request_body::head_size(&self.head.headers);
         let mut held = memory.find_map(|memory| {
-            let mut held = memory.grant(self.peer.address.ip());
+            let mut held = memory.grant_to(party.clone());
             held.try_grow(size).ok().map(|()| held)
         });
-        if is_charged && held.is_none() {
+        if held.is_none() {
             return Err(Error::MemoryBusy);
         }
         let read = {
@@ -307,6 +319,26 @@ impl<'a> RequestContext<'a> {
             .map_or("", |caller| caller.user.as_str())
     }
 
+    /// The user, or the address of an unauthenticated caller: whose share of memory and of work the request takes.
+    pub(super) fn party(&self) -> Party {
+        match self.caller.as_ref().filter(|caller| caller.is_known()) {
+            Some(caller) => Party::User(caller.user.clone()),
+            None => self.peer.address.ip().into(),
+        }
+    }
+
+    /// Charges a response that is made to its user until it is sent; `None`: it is small, streamed, or charged already.
+    pub(super) fn charge(&self, response: &Response<Body>) -> Result<Option<Grant>, Error> {
+        let size = response.body().uncharged();
+        let party = self.party();
+        if size <= PIECE || !party.is_user() {
+            return Ok(None);
+        }
+        let mut held = self.gateway.shares.users.grant_to(party);
+        held.try_grow(size).map_err(|_| Error::MemoryBusy)?;
+        Ok(Some(held))
+    }
+
     /// Whether the caller reads some flows only.
     pub(super) fn reads_some_flows(&self) -> bool {
         let caller = self.caller.as_ref();
@@ -325,26 +357,56 @@ impl<'a> RequestContext<'a> {
     }
 
     /// Runs a task to its end on the control runtime, even if the client disconnects; checks the authorization first.
-    pub(super) async fn control<T: Send + 'static>(
+    pub(super) fn control<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, Error> {
-        let mut watch = self.detached_watch();
-        let checked = async move {
-            watch.check()?;
-            Ok(task.await)
-        };
-        let done = self.gateway.control.spawn(checked).await;
-        let done = done.map_err(|_| Error::Broken)?;
-        done.map_err(|lapsed| self.lapsed(lapsed))
+    ) -> impl Future<Output = Result<T, Error>> + Send {
+        self.spawn(&self.gateway.control, task)
     }
 
-    /// Runs what waits for files or takes long where nothing else has to wait.
+    /// Like [`control`](Self::control), for a task that takes longer than a millisecond, such as a deployment: on
+    /// threads that hold up neither a worker nor the control thread.
+    pub(super) fn work<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> impl Future<Output = Result<T, Error>> + Send {
+        self.spawn(self.gateway.work.runtime(), task)
+    }
+
+    /// Spawns the task at once: the future of an `async fn` would keep room for it, and so would all that wait for it.
+    fn spawn<T: Send + 'static>(
+        &self,
+        runtime: &Handle,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> impl Future<Output = Result<T, Error>> + Send {
+        let mut watch = self.detached_watch();
+        let running = runtime.spawn(async move {
+            watch.check()?;
+            Ok(task.await)
+        });
+        async move {
+            let done = running.await.map_err(|_| Error::Broken)?;
+            done.map_err(|lapsed| self.lapsed(lapsed))
+        }
+    }
+
+    /// Waits for a turn to do work that takes long, which is held until it is done.
+    pub(super) async fn turn(&self) -> Result<Turn, Error> {
+        let turn = self.gateway.work.turn(self.party()).await;
+        turn.ok_or(Error::WorkBusy)
+    }
+
+    /// Runs what waits for files or takes long, in turn, where nothing else has to wait.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
         task: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
-        let task = self.gateway.control.spawn_blocking(task);
+        let turn = self.turn().await?;
+        let task = self.gateway.work.runtime().spawn_blocking(move || {
+            // It goes with the thread: a client that leaves does not make room before the work is done.
+            let _turn = turn;
+            task()
+        });
         task.await.map_err(|_| Error::Broken)
     }
 

@@ -60,6 +60,16 @@ impl Body {
         }
     }
 
+    /// Its bytes in memory that are not charged yet.
+    pub(super) fn uncharged(&self) -> usize {
+        match self {
+            Self::Ours(bytes) | Self::Theirs(bytes, None) => bytes.len(),
+            Self::Theirs(_, Some(_)) | Self::Upstream(_) | Self::Log(_) => 0,
+            #[cfg(feature = "engine")]
+            Self::Editor(_) => 0,
+        }
+    }
+
     /// Whether it is sent in several pieces, between which the authorization may lapse.
     pub(super) fn lasts(&self) -> bool {
         match self {

@@ -111,5 +111,5 @@ pub(super) async fn sight(ctx: &RequestContext<'_>) -> Result<(Arc<Active>, Arc<
         let sight = active.sight(&permissions);
         Ok((active, sight))
     };
-    ctx.control(task).await?.map_err(Error::Deployment)
+    ctx.work(task).await?.map_err(Error::Deployment)
 }

@@ -73,7 +73,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tls::{Found, Tls};
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::sync::watch;
 #[cfg(feature = "engine")]
@@ -207,7 +206,7 @@ fn start_with(config: Config, inherited: &Inherited, engine: OfEngine) -> Result
         started.map_err(Error::Threads)?;
     }
 
-    let (gateway, notices) = open_gateway((config, engine.replica), &metrics, &control.runtime)?;
+    let (gateway, notices) = open_gateway((config, engine.replica), &metrics, &control)?;
     #[cfg(feature = "engine")]
     let (engine_processes, members) = start_engine_processes(&gateway, listener, engine.follows)?;
     // The first and only time.
@@ -317,7 +316,9 @@ impl Running {
     /// Applies users, routes and certificates of another config. Parts that cannot be used stay as they were and are
     /// logged; false if there were any.
     pub async fn reload(&self, config: Config) -> bool {
-        self.reload.take_over(config, json!({})).await.is_ok()
+        // Boxed: it holds two configs, and callers would keep room for them.
+        let reload = Box::pin(self.reload.take_over(config, json!({})));
+        reload.await.is_ok()
     }
 
     /// Waits until the control runtime and every worker do something: one that hangs never does.
@@ -400,12 +401,13 @@ fn tell(found: &Found, metrics: &Metrics) {
 fn open_gateway(
     (config, replica): (Config, Option<Replica>),
     metrics: &Arc<Metrics>,
-    control: &Handle,
+    control: &Control,
 ) -> Result<(Arc<Gateway>, gateway::Notices), Error> {
     let (done, opened) = std::sync::mpsc::sync_channel(1);
-    let (metrics, handle) = (Arc::clone(metrics), control.clone());
-    control.spawn(async move {
-        let result = Gateway::open(config, metrics, handle, unix_time).await;
+    let metrics = Arc::clone(metrics);
+    let (handle, work) = (control.runtime.clone(), control.work.clone());
+    control.runtime.spawn(async move {
+        let result = Gateway::open(config, metrics, handle, work, unix_time).await;
         let result = match (result, replica) {
             (Ok(opened), Some(replica)) => {
                 let replicated = opened.0.store.replicate(replica).await;

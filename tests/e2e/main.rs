@@ -200,5 +200,6 @@ mod upstream_forward;
 mod upstream_history;
 mod upstream_identity;
 mod upstream_streaming;
+mod user_shares;
 mod verify;
 mod websocket_listener;

@@ -1,9 +1,11 @@
-//! A quota: a weighted semaphore with a share per client address, and larger shares for the IPv6 networks around it.
+//! A quota: a weighted semaphore with a share per client address, and larger shares for the IPv6 networks around it, or
+//! per user.
 //!
 //! A unit is a response in progress, or a byte of memory. Units that are not available are refused at once
 //! ([`Grant::try_grow`]) or waited for ([`Grant::grow`]); a waiter holds units of its own address and networks only.
 
 use crate::ip_prefix::{IpPrefix, MAX_LEVELS};
+use crate::party::Party;
 use dashmap::DashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,16 +16,16 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 pub struct Quota {
     total: Semaphore,
     total_units: usize,
-    per_address: usize,
-    /// The units available to each address that has a grant, and to the networks around it.
-    addresses: DashMap<IpPrefix, Arc<Semaphore>>,
+    per_party: usize,
+    /// The units available to each party that has a grant, and to the networks around it.
+    shares: DashMap<Party, Arc<Semaphore>>,
 }
 
 /// Not enough units are available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exhausted;
 
-/// Units of one address, given back when dropped. May be empty, and grow.
+/// Units of one party, given back when dropped. May be empty, and grow.
 #[derive(Debug)]
 pub struct Grant {
     units: usize,
@@ -33,49 +35,53 @@ pub struct Grant {
     entry: Entry,
 }
 
-/// An address in the map, at every level, removed with the last grant that refers to it.
+/// A party in the map, at every level, removed with the last grant that refers to it.
 #[derive(Debug)]
 struct Entry {
     quota: Arc<Quota>,
-    address: IpPrefix,
+    party: Party,
 }
 
 impl Quota {
-    /// With `total` units, of which one address (IPv6: one /64) may have `per_address`; see [`IpPrefix::share`] for the
+    /// With `total` units, of which one address (IPv6: one /64) or user may have `per_party`; see [`IpPrefix::share`] for the
     /// /56 and the /48.
-    pub fn new(total: usize, per_address: usize) -> Arc<Self> {
+    pub fn new(total: usize, per_party: usize) -> Arc<Self> {
         // No more than can be taken at once.
         let most = u32::MAX as usize;
         let total = total.min(Semaphore::MAX_PERMITS);
         Arc::new(Self {
             total: Semaphore::new(total),
             total_units: total,
-            per_address: per_address.min(total).min(most),
-            addresses: DashMap::new(),
+            per_party: per_party.min(total).min(most),
+            shares: DashMap::new(),
         })
     }
 
     /// A grant without units, for one address.
     pub fn grant(self: &Arc<Self>, address: IpAddr) -> Grant {
-        let address = IpPrefix::of(address);
+        self.grant_to(address.into())
+    }
+
+    /// A grant without units, for one address or user.
+    pub fn grant_to(self: &Arc<Self>, party: Party) -> Grant {
         let mut shares = [const { None }; MAX_LEVELS];
-        for (share, (prefix, factor)) in shares.iter_mut().zip(address.levels()) {
-            *share = Some(self.share(prefix, factor));
+        for (share, (party, factor)) in shares.iter_mut().zip(party.levels()) {
+            *share = Some(self.share(party, factor));
         }
         Grant {
             units: 0,
             shares,
             entry: Entry {
                 quota: Arc::clone(self),
-                address,
+                party,
             },
         }
     }
 
-    /// The units available to a prefix.
-    fn share(&self, prefix: IpPrefix, factor: u32) -> Arc<Semaphore> {
-        let share = self.addresses.entry(prefix).or_insert_with(|| {
-            let units = IpPrefix::share(self.total_units, self.per_address, factor);
+    /// The units available to a party.
+    fn share(&self, party: Party, factor: u32) -> Arc<Semaphore> {
+        let share = self.shares.entry(party).or_insert_with(|| {
+            let units = IpPrefix::share(self.total_units, self.per_party, factor);
             Arc::new(Semaphore::new(units))
         });
         Arc::clone(&share)
@@ -88,9 +94,14 @@ impl Grant {
         self.units
     }
 
-    /// The units that its address may have.
+    /// The units that its party may have.
     pub fn most(&self) -> usize {
-        self.entry.quota.per_address
+        self.entry.quota.per_party
+    }
+
+    /// Whether it is a user's.
+    pub fn is_of_user(&self) -> bool {
+        self.entry.party.is_user()
     }
 
     /// Takes more units, or none if they are not available.
@@ -111,7 +122,7 @@ impl Grant {
 
     /// Waits for more units; for more than the share of an address, for the whole share. Cancel-safe.
     pub async fn grow(&mut self, units: usize) {
-        let units = units.min(self.entry.quota.per_address);
+        let units = units.min(self.entry.quota.per_party);
         let many = u32::try_from(units).unwrap_or(u32::MAX);
         // The address first: a waiter that has exhausted its share must not block the queue of all addresses.
         // The semaphores are never closed, so there is no error.
@@ -139,9 +150,9 @@ impl Drop for Grant {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let unused = |_: &IpPrefix, share: &Arc<Semaphore>| Arc::strong_count(share) == 1;
-        for (prefix, _) in self.address.levels() {
-            self.quota.addresses.remove_if(&prefix, unused);
+        let unused = |_: &Party, share: &Arc<Semaphore>| Arc::strong_count(share) == 1;
+        for (party, _) in self.party.levels() {
+            self.quota.shares.remove_if(&party, unused);
         }
     }
 }
@@ -150,6 +161,7 @@ impl Drop for Entry {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use smol_str::SmolStr;
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
@@ -199,7 +211,7 @@ mod tests {
         assert_eq!(of_56.len() + of_48.len(), 8, "of the /48");
         assert!(take(&quota, "2001:db8:1::1", 1).is_ok());
         drop((of_56, of_48));
-        assert!(quota.addresses.is_empty());
+        assert!(quota.shares.is_empty());
         assert_eq!(quota.total.available_permits(), 32);
 
         // Where one address may use half, the networks around it may not use all.
@@ -260,10 +272,22 @@ mod tests {
             assert!(poll(growing).is_pending());
         }
         drop(first);
-        assert_eq!(quota.addresses.len(), 1);
+        assert_eq!(quota.shares.len(), 1);
         drop(waiting);
-        assert!(quota.addresses.is_empty());
+        assert!(quota.shares.is_empty());
         assert_eq!(quota.total.available_permits(), 2);
+    }
+
+    #[test]
+    fn a_user_has_one_share_at_all_addresses() {
+        let quota = Quota::new(10, 6);
+        let units = |user: &'static str, units: usize| {
+            let mut grant = quota.grant_to(Party::User(SmolStr::new_static(user)));
+            grant.try_grow(units).map(|()| grant)
+        };
+        let _first = units("ann", 6).unwrap();
+        assert_eq!(units("ann", 1).unwrap_err(), Exhausted);
+        assert!(units("bob", 4).is_ok());
     }
 
     #[test]

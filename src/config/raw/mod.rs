@@ -211,6 +211,8 @@ pub(super) struct Limits {
     pub(super) body_rate: Entry,
     pub(super) unauthenticated_bytes: Entry,
     pub(super) unauthenticated_bytes_per_address: Entry,
+    pub(super) user_bytes: Entry,
+    pub(super) bytes_per_user: Entry,
     pub(super) h2_streams: Entry,
     pub(super) h2_window: Entry,
     pub(super) h2_resets: Entry,

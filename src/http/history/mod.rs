@@ -57,7 +57,7 @@ async fn current(ctx: &RequestContext<'_>) -> Result<Arc<Active>, Error> {
     let backend = Arc::clone(ctx.backend);
     let mut watch = ctx.detached_watch();
     let task = async move { backend.deployments.current(&mut watch).await };
-    Ok(ctx.control(task).await??)
+    Ok(ctx.work(task).await??)
 }
 
 /// The name under which the history has the runtime of a request.

@@ -157,6 +157,7 @@ pub(super) fn is_ours(error: &Error) -> bool {
             | Error::Upstream(SignedOut | Unavailable | NotListening(_))
             | Error::TooManyWaiting
             | Error::MemoryBusy
+            | Error::WorkBusy
             | Error::AuditLog(AuditLogError::Busy)
     );
     #[cfg(feature = "engine")]
@@ -193,10 +194,9 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Origin => refuse(S::FORBIDDEN, "invalid_origin"),
         Error::TooManyWaiting => busy(error, "too_many_channels"),
         #[cfg(feature = "engine")]
-        Error::EditorBusy => busy(error, "editor_busy"),
-        #[cfg(feature = "engine")]
-        Error::TooManySockets => busy(error, "too_many_sockets"),
+        Error::EditorBusy | Error::TooManySockets => runtime::full(error),
         Error::MemoryBusy => busy(error, "memory_busy"),
+        Error::WorkBusy => busy(error, "work_busy"),
         Error::WebSocketVersion => version_13(refuse(S::UPGRADE_REQUIRED, OTHER_VERSION)),
         Error::Authorization | Error::TokenInQuery => invalid_token_header(error),
         Error::NoToken => unauthorized(BEARER),

@@ -1,6 +1,6 @@
 //! Maps errors of flowgate's engine and of its admin endpoints to responses.
 
-use super::{Body, RETRY_DELAY, coded, retry_after};
+use super::{Body, RETRY_DELAY, busy, coded, retry_after};
 use crate::http::error::Error;
 use hyper::{Response, StatusCode};
 
@@ -31,6 +31,15 @@ pub(super) fn endpoint(error: &Error) -> Response<Body> {
         _ => (StatusCode::BAD_GATEWAY, "invalid_endpoint_answer"),
     };
     coded(status, code, &error.to_string())
+}
+
+/// The editor, or the flows' endpoints, serve as many as they may.
+pub(super) fn full(error: &Error) -> Response<Body> {
+    let code = match error {
+        Error::EditorBusy => "editor_busy",
+        _ => "too_many_sockets",
+    };
+    busy(error, code)
 }
 
 fn palette(error: &crate::palette::Error) -> Response<Body> {

@@ -1,20 +1,17 @@
-//! Sign-ins that wait for their turn to have a password hashed: bounded, fair among addresses, and with room kept for
-//! users at addresses that they have signed in from before.
+//! A fair queue for work that takes long, such as a password to hash: bounded, fair among addresses or users, and with
+//! room kept for known ones.
 //!
-//! Two lanes take turns: known addresses and others. Within a lane the addresses take turns (start-time fair queuing,
-//! Goyal et al. 1996); in a full lane a newcomer takes the place of the address that holds the most (as `fq_codel`
-//! does, RFC 8290 §4.1). So a storm holds up its own address first, then other unknown clients, and known users hardly.
-//! This is scheduling, not a limit of the `limits` crate: it orders those who wait.
-//!
-//! Knows neither passwords nor failures.
+//! Two lanes take turns: known parties and others. Within a lane the parties take turns (start-time fair queuing,
+//! Goyal et al. 1996); in a full lane a newcomer takes the place of the party that holds the most (as `fq_codel`
+//! does, RFC 8290 §4.1). So a storm holds up its own party first, then other unknown ones, and known ones hardly.
 
-use limits::ip_prefix::IpPrefix;
+use crate::party::Party;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Sign-ins that wait at most. At 20 ms a hash and two at a time the last one waits for 2.6 s; further ones are
+/// Requests that wait at most. At 20 ms a hash and two at a time the last one waits for 2.6 s; further ones are
 /// refused with a retry time.
 const WAITING: usize = 256;
 
@@ -22,19 +19,21 @@ const WAITING: usize = 256;
 const LANE: usize = 192;
 
 /// The longest wait for a turn. Our choice: clients and the proxies before them give up after 30 s or more.
-pub(super) const MAX_WAIT: Duration = Duration::from_secs(10);
+pub const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// Hands out turns, a few at a time.
-pub(super) struct Queue {
+#[derive(Debug)]
+pub struct FairQueue {
     turns: usize,
     longest_wait: Duration,
     state: Mutex<State>,
 }
 
-/// The right to have a password hashed; the next one gets it when this is dropped.
-pub(super) struct Turn(Arc<Queue>);
+/// The right to work; the next one gets it when this is dropped.
+#[derive(Debug)]
+pub struct Turn(Arc<FairQueue>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     taken: usize,
     entered: u64,
@@ -45,26 +44,27 @@ struct State {
 }
 
 /// Those who wait, in the order in which they came.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Lane {
     waiting: Vec<Waiting>,
-    /// The number of those waiting for each prefix.
-    counts: HashMap<IpPrefix, usize>,
+    /// The number of those waiting for each party.
+    counts: HashMap<Party, usize>,
     /// The round that is being served.
     round: usize,
 }
 
+#[derive(Debug)]
 struct Waiting {
     number: u64,
-    prefix: IpPrefix,
-    /// When it is served: after as many rounds as its address had waiting before it.
+    party: Party,
+    /// When it is served: after as many rounds as its party had waiting before it.
     round: usize,
     turn: oneshot::Sender<Turn>,
 }
 
-impl Queue {
+impl FairQueue {
     /// With this many turns at a time, one at least.
-    pub(super) fn new(turns: usize) -> Arc<Self> {
+    pub fn new(turns: usize) -> Arc<Self> {
         Arc::new(Self {
             turns: turns.max(1),
             longest_wait: MAX_WAIT,
@@ -73,7 +73,8 @@ impl Queue {
     }
 
     /// Waits for a turn; `None` if the queue is full, or the wait too long.
-    pub(super) async fn turn(self: &Arc<Self>, prefix: IpPrefix, known: bool) -> Option<Turn> {
+    pub async fn turn(self: &Arc<Self>, party: impl Into<Party>, known: bool) -> Option<Turn> {
+        let party = party.into();
         let (turn, granted) = oneshot::channel();
         let place = {
             let mut state = self.state();
@@ -81,7 +82,7 @@ impl Queue {
                 state.taken += 1;
                 return Some(Turn(Arc::clone(self)));
             }
-            let number = state.enter(prefix, known, turn)?;
+            let number = state.enter(party, known, turn)?;
             WaitingTurn {
                 queue: self,
                 number,
@@ -115,7 +116,7 @@ impl Drop for Turn {
 
 /// A place in the queue, given up when its sign-in does not wait any more.
 struct WaitingTurn<'a> {
-    queue: &'a Queue,
+    queue: &'a FairQueue,
     number: u64,
 }
 
@@ -132,17 +133,17 @@ impl Drop for WaitingTurn<'_> {
 
 impl State {
     /// Takes a place in a lane; `None` if it is full, and no other address there holds more.
-    fn enter(&mut self, prefix: IpPrefix, known: bool, turn: oneshot::Sender<Turn>) -> Option<u64> {
+    fn enter(&mut self, party: Party, known: bool, turn: oneshot::Sender<Turn>) -> Option<u64> {
         let (lane, other) = if known {
             (&mut self.known, &self.strangers)
         } else {
             (&mut self.strangers, &self.known)
         };
         if lane.waiting.len() >= LANE.min(WAITING - other.waiting.len()) {
-            lane.make_room(prefix)?;
+            lane.make_room(&party)?;
         }
         self.entered += 1;
-        lane.add(self.entered, prefix, turn);
+        lane.add(self.entered, party, turn);
         Some(self.entered)
     }
 
@@ -163,17 +164,17 @@ impl State {
 }
 
 impl Lane {
-    fn add(&mut self, number: u64, prefix: IpPrefix, turn: oneshot::Sender<Turn>) {
-        let round = self.round + self.share(prefix);
+    fn add(&mut self, number: u64, party: Party, turn: oneshot::Sender<Turn>) {
+        let round = self.round + self.share(&party);
+        for (party, _) in party.levels() {
+            *self.counts.entry(party).or_default() += 1;
+        }
         self.waiting.push(Waiting {
             number,
-            prefix,
+            party,
             round,
             turn,
         });
-        for (prefix, _) in prefix.levels() {
-            *self.counts.entry(prefix).or_default() += 1;
-        }
     }
 
     /// The earliest round, and in it who came first.
@@ -185,20 +186,20 @@ impl Lane {
         Some(next.turn)
     }
 
-    /// Sends away the newest of the address that holds the most, if that is more than a newcomer of this one would
+    /// Sends away the newest of the party that holds the most, if that is more than a newcomer of this one would
     /// hold.
-    fn make_room(&mut self, newcomer: IpPrefix) -> Option<()> {
+    fn make_room(&mut self, newcomer: &Party) -> Option<()> {
         let waiting = self.waiting.iter().enumerate();
         let (index, most) = waiting
-            .map(|(index, waiting)| (index, self.share(waiting.prefix)))
+            .map(|(index, waiting)| (index, self.share(&waiting.party)))
             .max_by_key(|(_, share)| *share)?;
         (most > self.share(newcomer) + 1).then(|| drop(self.remove(index)))
     }
 
-    /// The number waiting for a prefix: the largest count of its networks, each divided by the network's factor.
-    fn share(&self, prefix: IpPrefix) -> usize {
-        let shares = prefix.levels().map(|(prefix, factor)| {
-            let count = self.counts.get(&prefix).copied().unwrap_or_default();
+    /// The number waiting for a party: the largest count of its networks, each divided by the network's factor.
+    fn share(&self, party: &Party) -> usize {
+        let shares = party.levels().map(|(party, factor)| {
+            let count = self.counts.get(&party).copied().unwrap_or_default();
             count / usize::try_from(factor).unwrap_or(usize::MAX)
         });
         shares.max().unwrap_or_default()
@@ -206,11 +207,11 @@ impl Lane {
 
     fn remove(&mut self, index: usize) -> Waiting {
         let removed = self.waiting.remove(index);
-        for (prefix, _) in removed.prefix.levels() {
-            if let Some(count) = self.counts.get_mut(&prefix) {
+        for (party, _) in removed.party.levels() {
+            if let Some(count) = self.counts.get_mut(&party) {
                 *count -= 1;
                 if *count == 0 {
-                    self.counts.remove(&prefix);
+                    self.counts.remove(&party);
                 }
             }
         }
@@ -222,6 +223,7 @@ impl Lane {
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::ip_prefix::IpPrefix;
     use std::future::Future;
     use std::pin::Pin;
     use std::task::{Context, Poll, Waker};
@@ -237,7 +239,11 @@ mod tests {
     }
 
     /// A sign-in that has asked for its turn; `Err`: it was refused at once.
-    fn enqueue(queue: &Arc<Queue>, prefix: IpPrefix, known: bool) -> Result<Waits, Option<Turn>> {
+    fn enqueue(
+        queue: &Arc<FairQueue>,
+        prefix: IpPrefix,
+        known: bool,
+    ) -> Result<Waits, Option<Turn>> {
         let queue = Arc::clone(queue);
         let mut waits: Waits = Box::pin(async move { queue.turn(prefix, known).await });
         match poll_once(&mut waits) {
@@ -251,8 +257,8 @@ mod tests {
     }
 
     /// A queue of one turn, which is taken.
-    fn busy() -> (Arc<Queue>, Turn) {
-        let queue = Queue::new(1);
+    fn busy() -> (Arc<FairQueue>, Turn) {
+        let queue = FairQueue::new(1);
         let turn = enqueue(&queue, address(0), false).err().flatten().unwrap();
         (queue, turn)
     }
@@ -372,7 +378,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_waiting_time_is_limited() {
-        let queue = Arc::new(Queue {
+        let queue = Arc::new(FairQueue {
             turns: 1,
             longest_wait: Duration::from_millis(20),
             state: Mutex::default(),
