@@ -1,7 +1,7 @@
 //! Our own runtime: flows, nodes, messages, on threads of their own.
 //!
 //! A message's way: [`node::Host::send`] → the queue of [`state`] → [`event_loop`] → [`node::Node::receive`].
-//! A deployment's way: [`Engine::apply`] → [`apply`]: stop and wait → [`start`]: [`graph_build`], wires, nodes.
+//! A deployment's way: [`Engine::apply`] → [`apply`]: stop and wait → [`start`]: [`flows::running`], wires, nodes.
 
 mod apply;
 mod attached;
@@ -10,7 +10,6 @@ pub mod context;
 mod debug_encode;
 mod delivery;
 mod directory;
-mod elements;
 pub mod env;
 mod event_loop;
 mod expression;
@@ -19,9 +18,6 @@ mod foreign_nodes;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod graph;
-mod graph_build;
-mod groups;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 mod growth;
@@ -55,7 +51,6 @@ mod profiler;
 mod properties;
 mod published;
 mod report;
-mod resolve;
 pub mod restart_delay;
 pub mod script;
 pub mod settings;
@@ -67,7 +62,6 @@ mod start;
 mod state;
 pub mod stopped_flows;
 mod subflow;
-mod subflow_expand;
 mod targets;
 mod task;
 mod threads;

@@ -1,10 +1,10 @@
 //! A profile: the messages that each node received and sent in a time, its errors, and the time that its calls took.
 
-use crate::elements::scope;
 use crate::node_info::NodeInfo;
 use flows::FlowSet;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 use std::cmp::Reverse;
 use std::rc::Rc;
 use std::time::Duration;
@@ -230,6 +230,14 @@ impl NodeUsage {
     }
 }
 
+/// The names of an element.
+#[derive(Deserialize, Default)]
+struct Named {
+    #[serde(default)]
+    label: SmolStr,
+    name: Option<SmolStr>,
+}
+
 /// The name of a tab or a subflow instance: its own, else that of its subflow, else its id.
 fn name(id: &str, flows: &FlowSet) -> String {
     let Some(element) = flows.get(id) else {
@@ -240,8 +248,8 @@ fn name(id: &str, flows: &FlowSet) -> String {
         .into_iter()
         .flatten()
         .flat_map(|element| {
-            let scope = scope(element);
-            [scope.label, scope.name.unwrap_or_default()]
+            let named: Named = serde_json::from_str(&element.text).unwrap_or_default();
+            [named.label, named.name.unwrap_or_default()]
         });
     names
         .find(|name| !name.is_empty())

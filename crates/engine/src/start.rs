@@ -1,8 +1,6 @@
 //! Starting what is to run: every node of the graph gets its slot, its wires, its listeners, and is built
 //! (docs/reference/node-red-engine.md §1.5, §2.4).
 
-use super::graph::{Flow, Graph, Role, Running};
-use super::graph_build;
 use super::listeners::Listeners;
 use super::node::{Build, boxed};
 use super::report::{self, label};
@@ -13,9 +11,9 @@ use crate::http::Rank;
 use crate::joined_flows::JoinedFlows;
 use crate::log_level::Level;
 use crate::node_info::{Container, NodeInfo};
-use crate::resolve;
 use crate::targets::Targets;
 use events::Event;
+use flows::running::{self, Flow, Graph, Role, Running, remapped, resolved};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use serde_json::json;
@@ -64,8 +62,9 @@ impl Thread {
             })));
             return self.count_tabs(&Graph::default());
         }
-        let set = (&*self.flows, self.part.as_ref());
-        let graph = graph_build::build(set, &self.credentials, &self.state.config.hide_env);
+        let is_in = |id: &str| self.part.as_ref().is_none_or(|part| part.has(id));
+        let evaluator = env::evaluator(&self.state.config.hide_env);
+        let graph = running::build(&self.flows, Some(&is_in), &self.credentials, &evaluator);
         let new = self.place(&graph);
         let listeners = self.connect(&graph);
         // Events of starting nodes reach no catch, status or complete node: Node-RED connects those afterwards.
@@ -103,7 +102,7 @@ impl Thread {
             let flow = &graph.flows[running.flow];
             let container = containers
                 .entry((running.flow, &running.node.group))
-                .or_insert_with(|| flow.container(&running.node.group));
+                .or_insert_with(|| container(flow, &running.node.group));
             let info = info(running, Rc::clone(container));
             let next = self.kinds.len();
             let kind = *self
@@ -170,7 +169,9 @@ impl Thread {
             place.wires = wires;
             if matches!(place.info.kind().as_str(), "catch" | "status" | "complete") {
                 let own: FxHashSet<SmolStr> = running.wires().flatten().cloned().collect();
-                listeners.add(&place.info, slot, &resolve::of(running, &place.info), &own);
+                let info = &place.info;
+                let text = resolved(running, &|variable| info.env(variable));
+                listeners.add(info, slot, &text, &own);
             }
         }
         for slot in self.slots.iter_mut().flatten() {
@@ -270,11 +271,11 @@ impl Thread {
         let info = Rc::clone(host.info());
         let build = Build {
             info: &info,
-            text: resolve::of(running, &info),
+            text: resolved(running, &|variable| info.env(variable)),
             credentials: credentials
                 .nodes
                 .get(&running.node.id)
-                .map(|given| resolve::credentials(given, &info)),
+                .map(|given| running::credentials(given, &|variable| info.env(variable))),
         };
         let made = catch_unwind(AssertUnwindSafe(|| {
             let mut node = match &running.role {
@@ -348,6 +349,16 @@ struct Named {
     name: Option<SmolStr>,
 }
 
+/// What the nodes of a flow in a group are in.
+fn container(flow: &Flow, group: &str) -> Rc<Container> {
+    Rc::new(Container {
+        z: flow.id.clone(),
+        path: flow.path.clone(),
+        groups: flow.groups(group),
+        env: Rc::clone(flow.env(group)),
+    })
+}
+
 /// The data about a node in its container.
 pub(super) fn info(running: &Running, container: Rc<Container>) -> Rc<NodeInfo> {
     let node = &running.node;
@@ -381,7 +392,7 @@ fn link_calls(graph: &Graph) -> Vec<(SmolStr, Vec<SmolStr>)> {
     let calls = graph.nodes.iter().filter(|n| n.node.kind == "link call");
     calls
         .filter_map(|running| {
-            let found: Links = serde_json::from_str(&resolve::remapped(running)).ok()?;
+            let found: Links = serde_json::from_str(&remapped(running)).ok()?;
             Some((running.id.clone(), found.links))
         })
         .collect()
@@ -398,7 +409,7 @@ fn links(graph: &Graph) -> FxHashMap<SmolStr, Vec<SmolStr>> {
         if !matches!(kind, "link out" | "link in") {
             continue;
         }
-        let Ok(found) = serde_json::from_str::<Links>(&resolve::remapped(running)) else {
+        let Ok(found) = serde_json::from_str::<Links>(&remapped(running)) else {
             continue;
         };
         if kind == "link in" {

@@ -21,6 +21,7 @@ mod plan;
 mod rebase;
 mod references;
 mod reuse;
+pub mod running;
 mod single_flow;
 mod start_order;
 mod submission;

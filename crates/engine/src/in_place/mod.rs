@@ -4,10 +4,10 @@
 //! be the very same ones, in the same order. Else `start` builds the whole graph.
 
 use crate::event_loop::{Change, Slot, Thread};
-use crate::graph::{Role, Running};
 use crate::node_info::NodeInfo;
 use crate::targets::Targets;
 use crate::{RunState, report, start};
+use flows::running::{Role, Running};
 use flows::{Credentials, ElementKind, FlowSet, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smol_str::SmolStr;

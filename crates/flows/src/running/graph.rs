@@ -2,19 +2,19 @@
 
 use super::env::Env;
 use super::groups::Group;
-use super::node_info::Container;
-use flows::Node;
+use crate::Node;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use std::rc::Rc;
 use std::sync::Arc;
+use value::Value;
 
 /// Targets by output, as running ids.
-pub(super) type Wires = Vec<Vec<SmolStr>>;
+pub type Wires = Vec<Vec<SmolStr>>;
 
 /// Everything that runs.
 #[derive(Default)]
-pub(super) struct Graph {
+pub struct Graph {
     /// Flow 0 is the global one.
     pub flows: Vec<Flow>,
     /// Nodes in the order in which they start.
@@ -22,7 +22,7 @@ pub(super) struct Graph {
 }
 
 /// A tab, a subflow instance, or the global flow.
-pub(super) struct Flow {
+pub struct Flow {
     /// Id of the tab or instance; empty: global.
     pub id: SmolStr,
     /// Ids from the tab down, joined by `/`.
@@ -38,7 +38,7 @@ pub(super) struct Flow {
 }
 
 /// A node that runs.
-pub(super) struct Running {
+pub struct Running {
     /// Its id in the running graph.
     pub id: SmolStr,
     /// Its element in the flow set.
@@ -53,7 +53,7 @@ pub(super) struct Running {
 
 /// The part that a running node has in the graph.
 #[derive(Clone)]
-pub(super) enum Role {
+pub enum Role {
     /// An ordinary node.
     Plain,
     /// A node inside a subflow instance: template ids become running ids.
@@ -66,7 +66,7 @@ pub(super) enum Role {
 
 impl Running {
     /// Targets by output, as running ids.
-    pub(super) fn wires(&self) -> impl Iterator<Item = &[SmolStr]> {
+    pub fn wires(&self) -> impl Iterator<Item = &[SmolStr]> {
         let own = self.wires.as_deref().map(|w| w.iter().map(Vec::as_slice));
         let element = self
             .wires
@@ -78,20 +78,38 @@ impl Running {
     }
 }
 
+impl Graph {
+    /// The tab of a running node; `None`: a global config node.
+    pub fn tab(&self, running: &Running) -> Option<&SmolStr> {
+        let mut flow = self.flows.get(running.flow)?;
+        while let Some(outer) = flow.parent.and_then(|parent| self.flows.get(parent)) {
+            flow = outer;
+        }
+        (!flow.id.is_empty()).then_some(&flow.id)
+    }
+
+    /// A variable as a running node's properties see it (docs/reference/node-red-engine.md §2.5).
+    pub fn variable(&self, running: &Running, name: &str) -> Value {
+        let Some(flow) = self.flows.get(running.flow) else {
+            return Value::Undefined;
+        };
+        match name {
+            "NR_NODE_ID" => Value::String(running.id.clone()),
+            "NR_NODE_PATH" => Value::from(format!("{}/{}", flow.path, running.node.id)),
+            _ => flow.env(&running.node.group).lookup(name),
+        }
+    }
+}
+
 impl Flow {
-    /// What a node of this flow in this group is in.
-    pub(super) fn container(&self, group: &str) -> Rc<Container> {
+    /// The groups around a node of this group, inner first, as running ids.
+    pub fn groups(&self, group: &str) -> Rc<[SmolStr]> {
         let groups = self.groups.get(group).map(|g| Rc::clone(&g.chain));
-        Rc::new(Container {
-            z: self.id.clone(),
-            path: self.path.clone(),
-            groups: groups.unwrap_or_default(),
-            env: Rc::clone(self.env(group)),
-        })
+        groups.unwrap_or_default()
     }
 
     /// Variables that a node in this group sees.
-    pub(super) fn env(&self, group: &str) -> &Rc<Env> {
+    pub fn env(&self, group: &str) -> &Rc<Env> {
         self.groups.get(group).map_or(&self.env, |g| &g.env)
     }
 }

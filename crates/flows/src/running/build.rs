@@ -1,38 +1,53 @@
 //! Builds the running graph of a flow set from its tabs, groups, config nodes and subflow instances
 //! (docs/reference/node-red-engine.md §2).
 
-use super::Part;
 use super::elements::{Elements, Scope, scope};
-use super::env::Env;
+use super::env::{Env, Evaluator};
+use super::expand::{Expander, Instance};
 use super::graph::{Flow, Graph, Role, Running};
 use super::groups;
-use super::subflow_expand::{Expander, Instance};
-use flows::{Credentials, FlowSet, HiddenVariables, Node};
+use crate::{Credentials, ElementKind, FlowSet, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smol_str::SmolStr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Builds the graph of a flow set, or of a part of it; `hidden`: variables of the process that its nodes do not see.
-pub(super) fn build(
-    (flows, part): (&FlowSet, Option<&Part>),
+/// A part of a flow set: whether a tab, or a global config node, is in it.
+pub type InPart<'a> = &'a dyn Fn(&str) -> bool;
+
+/// Builds the graph of a flow set, or of a part of it.
+pub fn build(
+    flows: &FlowSet,
+    part: Option<InPart<'_>>,
     credentials: &Credentials,
-    hidden: &HiddenVariables,
+    evaluator: &Rc<dyn Evaluator>,
 ) -> Graph {
     let builder = Builder {
         flows,
         part,
         elements: Elements::of(flows, credentials),
         graph: Graph::default(),
+        evaluator: &**evaluator,
     };
-    builder.build(&Env::root(hidden))
+    builder.build(&Env::root(evaluator))
+}
+
+/// Whether a node is one of those whose variables all flows have: a `global-config` that is a config node on no tab and
+/// in no subflow.
+pub fn is_root_config(node: &Node, flows: &FlowSet) -> bool {
+    let has_container = || {
+        let around = flows.get(&node.z).map(|around| around.part());
+        matches!(around, Some(ElementKind::Tab | ElementKind::Subflow))
+    };
+    node.kind == "global-config" && !node.placed && !has_container()
 }
 
 struct Builder<'a> {
     flows: &'a FlowSet,
-    part: Option<&'a Part>,
+    part: Option<InPart<'a>>,
     elements: Elements<'a>,
     graph: Graph,
+    evaluator: &'a dyn Evaluator,
 }
 
 impl Builder<'_> {
@@ -65,7 +80,7 @@ impl Builder<'_> {
 
     /// Whether a tab, or a global config node, is in the part.
     fn is_here(&self, id: &str) -> bool {
-        self.part.is_none_or(|part| part.has(id))
+        self.part.is_none_or(|is_in| is_in(id))
     }
 
     /// Tabs in order; a `z` that is neither tab nor subflow makes an implicit one
@@ -76,7 +91,7 @@ impl Builder<'_> {
         for node in self.flows.nodes() {
             if node.kind == "tab" {
                 if seen.insert(node.id.clone()) {
-                    let scope = (!node.disabled).then(|| scope(node));
+                    let scope = (!node.disabled).then(|| scope(node, self.evaluator));
                     tabs.push((node.id.clone(), scope));
                 }
             } else if !node.z.is_empty() && self.implicit(&node.z) && seen.insert(node.z.clone()) {
@@ -141,6 +156,7 @@ impl Builder<'_> {
         let mut expander = Expander {
             elements: &self.elements,
             graph: &mut self.graph,
+            evaluator: self.evaluator,
         };
         expander.instance(&instance, 0);
     }
@@ -155,20 +171,26 @@ impl Builder<'_> {
         });
     }
 
-    /// Variables of `global-config` over those of the process.
+    /// Variables of all global `global-config` nodes, later ones over earlier ones, over those of the process. One on a
+    /// tab or in a subflow counts for nothing, as in Node-RED: it belongs to those who may change that flow.
     fn root_env(&self, process: &Rc<Env>) -> Rc<Env> {
-        let config = self
-            .flows
-            .nodes()
-            .iter()
-            .rfind(|n| n.kind == "global-config" && !n.disabled);
-        let Some(node) = config else {
+        let nodes = self.flows.nodes().iter();
+        let configs = nodes.filter(|node| !node.disabled && is_root_config(node, self.flows));
+        let layers: Vec<_> = configs
+            .map(|node| {
+                let credentials = self.elements.credentials.nodes.get(&node.id);
+                let map = credentials.and_then(|c| c.get("map"));
+                let map = map.and_then(|map| map.as_object());
+                (scope(node, self.evaluator).env, map.or(credentials))
+            })
+            .collect();
+        if layers.is_empty() {
             return Rc::clone(process);
-        };
-        let credentials = self.elements.credentials.nodes.get(&node.id);
-        let map = credentials
-            .and_then(|c| c.get("map"))
-            .and_then(|m| m.as_object());
-        Env::inside(process, &[], &[(&scope(node).env, map.or(credentials))])
+        }
+        let layers: Vec<_> = layers
+            .iter()
+            .map(|(env, credentials)| (env.as_slice(), *credentials))
+            .collect();
+        Env::inside(process, &[], &layers)
     }
 }

@@ -2,10 +2,10 @@
 //! (docs/reference/node-red-engine.md §2.6).
 
 use super::elements::{Definition, Elements, Feed, scope};
-use super::env::Env;
+use super::env::{Env, Evaluator};
 use super::graph::{Flow, Graph, Role, Running, Wires};
 use super::groups;
-use flows::{DEPTH, Node};
+use crate::{DEPTH, Node};
 use rustc_hash::FxHashMap;
 use smol_str::{SmolStr, format_smolstr};
 use std::rc::Rc;
@@ -40,6 +40,7 @@ struct Inside {
 pub(super) struct Expander<'e, 'a> {
     pub elements: &'e Elements<'a>,
     pub graph: &'e mut Graph,
+    pub evaluator: &'e dyn Evaluator,
 }
 
 impl<'a> Expander<'_, 'a> {
@@ -132,7 +133,7 @@ impl<'a> Expander<'_, 'a> {
         children: &[&'a Arc<Node>],
         ids: &FxHashMap<SmolStr, SmolStr>,
     ) -> usize {
-        let own = scope(instance.node);
+        let own = scope(instance.node, self.evaluator);
         let outer = &self.graph.flows[instance.flow];
         let path = format_smolstr!("{}/{}", outer.path, instance.node.id);
         let credentials = |id: &str| self.elements.credentials.nodes.get(id);

@@ -1,7 +1,7 @@
 //! Groups of a flow: which surround which, and the variables they add (docs/reference/node-red-engine.md §2.5).
 
 use super::env::{Entry, Env};
-use flows::Node;
+use crate::Node;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use smol_str::SmolStr;
@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// A group as its members see it.
-pub(super) struct Group {
+pub struct Group {
     /// Itself and the groups around it, inner first, as running ids.
     pub chain: Rc<[SmolStr]>,
     /// Its variables, over those around it.

@@ -1,7 +1,7 @@
 //! The elements of a flow set as the graph is built from them: by container, with the definitions of subflows.
 
-use super::env::Entry as EnvEntry;
-use flows::{Credentials, FlowSet, Node};
+use super::env::{Entry as EnvEntry, Evaluator};
+use crate::{Credentials, FlowSet, Node};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use smol_str::SmolStr;
@@ -102,19 +102,22 @@ pub(super) struct PortWire {
 
 /// The name and the variables of a tab, instance or `global-config`.
 #[derive(Deserialize, Default)]
-pub(super) struct Scope {
+pub struct Scope {
+    /// `label`, of a tab.
     #[serde(default)]
     pub label: SmolStr,
+    /// `name`, of any other element.
     #[serde(default)]
     pub name: Option<SmolStr>,
+    /// The variables.
     #[serde(default)]
     pub env: Vec<EnvEntry>,
 }
 
 /// The name and the variables of an element; none if they are malformed.
-pub(super) fn scope(node: &Node) -> Scope {
+pub fn scope(node: &Node, evaluator: &dyn Evaluator) -> Scope {
     serde_json::from_str(&node.text).unwrap_or_else(|error| {
-        tracing::warn!(node = %node.id, %error, "the element's name or env is malformed and is ignored");
+        evaluator.malformed_element(&node.id, &error);
         Scope::default()
     })
 }

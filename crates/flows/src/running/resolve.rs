@@ -1,8 +1,7 @@
 //! A node's element as its constructor reads it: ids of a subflow's inside remapped, environment variables substituted.
 
+use super::env::reference;
 use super::graph::{Role, Running};
-use crate::env;
-use crate::node_info::NodeInfo;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
@@ -10,9 +9,9 @@ use std::borrow::Cow;
 use value::{Value, json};
 
 /// The element's JSON text for the node that runs.
-pub(super) fn of<'a>(running: &'a Running, info: &NodeInfo) -> Cow<'a, str> {
+pub fn of<'a>(running: &'a Running, lookup: &dyn Fn(&str) -> Value) -> Cow<'a, str> {
     let text = remapped(running);
-    if !text.contains("\"${") && !text.contains("\"$(") {
+    if !may_name_variables(&text) {
         return text;
     }
     let Ok(Json::Object(mut element)) = serde_json::from_str(&text) else {
@@ -23,7 +22,7 @@ pub(super) fn of<'a>(running: &'a Running, info: &NodeInfo) -> Cow<'a, str> {
         if !matches!(key.as_str(), "id" | "type" | "z" | "wires" | "env") {
             substitute(value, &|variable| match variable {
                 "NR_NODE_NAME" => name.clone().unwrap_or_default(),
-                _ => info.env(variable),
+                _ => lookup(variable),
             });
         }
         // Properties before the name see it as it is written (observed on 4.1).
@@ -34,8 +33,13 @@ pub(super) fn of<'a>(running: &'a Running, info: &NodeInfo) -> Cow<'a, str> {
     written(&element, text)
 }
 
+/// Whether any property in a JSON text may be a variable. An escaped letter can spell anything.
+pub fn may_name_variables(text: &str) -> bool {
+    text.contains("\"${") || text.contains("\"$(") || text.contains("\\u00")
+}
+
 /// The element's JSON text with running ids in place of template ids (docs/reference/node-red-engine.md §2.6).
-pub(super) fn remapped(running: &Running) -> Cow<'_, str> {
+pub fn remapped(running: &Running) -> Cow<'_, str> {
     let text: &str = &running.node.text;
     let Role::Inner(ids) = &running.role else {
         return Cow::Borrowed(text);
@@ -69,10 +73,10 @@ fn remap(value: &mut Json, ids: &FxHashMap<SmolStr, SmolStr>) {
 }
 
 /// A node's credentials with its environment variables in them (docs/reference/node-red-engine.md §2.5).
-pub(super) fn credentials(given: &Map<String, Json>, info: &NodeInfo) -> Map<String, Json> {
+pub fn credentials(given: &Map<String, Json>, lookup: &dyn Fn(&str) -> Value) -> Map<String, Json> {
     let mut credentials = given.clone();
     for value in credentials.values_mut() {
-        substitute(value, &|variable| info.env(variable));
+        substitute(value, lookup);
     }
     credentials
 }
@@ -81,7 +85,7 @@ pub(super) fn credentials(given: &Map<String, Json>, info: &NodeInfo) -> Map<Str
 /// (docs/reference/node-red-engine.md §2.5).
 fn substitute(value: &mut Json, lookup: &dyn Fn(&str) -> Value) {
     match value {
-        Json::String(text) => match env::reference(text).map(lookup) {
+        Json::String(text) => match reference(text).map(lookup) {
             None | Some(Value::Undefined) => {}
             Some(found) => *value = json::to_tree(&found),
         },
