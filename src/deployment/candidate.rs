@@ -5,6 +5,7 @@ use super::{Active, Error, Request};
 use crate::auth::Permissions;
 use crate::policy::{self, Sight};
 use crate::store::{self, Store};
+use flows::running::check_ids;
 use flows::{
     Credentials, DeploymentType, FlowSet, Submission, add_flow, remove_flow, replace_flow,
 };
@@ -93,6 +94,7 @@ pub(super) fn proposed(
 /// The submission with all that its caller does not see.
 fn whole(submission: Submission, sight: &Sight, by: &Permissions) -> Result<Submission, Error> {
     if sight.is_whole() {
+        check_ids(&submission.flows)?;
         return Ok(submission);
     }
     let sent = submission.credential_ids();
@@ -101,6 +103,7 @@ fn whole(submission: Submission, sight: &Sight, by: &Permissions) -> Result<Subm
         return Err(policy::refused(foreign).into());
     }
     let flows = Arc::new(FlowSet::new(policy::merged(sight, &submission.flows)?)?);
+    check_ids(&flows)?;
     policy::widened(sight, &Sight::of(by, &flows)).allowed()?;
     Ok(Submission {
         flows: Arc::unwrap_or_clone(flows),

@@ -13,6 +13,7 @@ use crate::metrics::Phase;
 use crate::policy::{self, Deployment};
 use crate::upstream::{self, Change, Changed, Outcome};
 use arc_swap::{ArcSwap, ArcSwapOption};
+use flows::running::check_ids;
 use flows::{Credentials, DeploymentType, FlowSet, Patch};
 use serde_json::{Value, json};
 use std::pin::pin;
@@ -256,6 +257,9 @@ impl Deployments {
         let Purpose::Flows(request) = forward.purpose else {
             return Ok((forward.change, None));
         };
+        if let Request::Flows { submission, .. } = &request {
+            check_ids(&submission.flows)?;
+        }
         let Some(old) = self.readable(&request, old, by)? else {
             return Ok((forward.change, None));
         };
@@ -309,11 +313,16 @@ impl Deployments {
             Err(error) => return Err(error),
         };
         let active = Active::new(next.flows, Credentials::default(), None);
-        self.permit((old, &active), &next.sent, by.watch).await?;
+        let types = self.types_for((old, &active), by.watch).await?;
+        let asked = Deployment {
+            types: types.as_deref(),
+            ..Deployment::new(&old.flows, &active.flows, &next.sent)
+        };
+        self.permit(old, &asked, by.watch)?;
         let draft = Draft {
             base: &old.rev,
             kind,
-            asked: Deployment::new(&old.flows, &active.flows, &next.sent),
+            asked,
             sent: &next.submitted,
         };
         self.four_eyes(draft, judged, by).await?;

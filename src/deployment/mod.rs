@@ -260,12 +260,16 @@ impl Deployments {
         let kind = request.kind();
         let next = next(request, &before, &judged, &self.store).await?;
         let active = Arc::new(Active::new(next.flows, next.credentials, None));
-        self.permit((&before, &active), &next.sent, by.watch)
-            .await?;
+        let types = self.types_for((&before, &active), by.watch).await?;
+        let asked = Deployment {
+            types: types.as_deref(),
+            ..Deployment::new(&before.flows, &active.flows, &next.sent)
+        };
+        self.permit(&before, &asked, by.watch)?;
         let draft = Draft {
             base: &before.rev,
             kind: policy::deployment_type(&judged, kind),
-            asked: Deployment::new(&before.flows, &active.flows, &next.sent),
+            asked,
             sent: &next.submitted,
         };
         self.four_eyes(draft, &judged, &mut by).await?;

@@ -4,10 +4,8 @@ use super::approval::Approval;
 use super::{Active, Deployments, Error, Request};
 use crate::auth::{AuthWatch, Caller, Lapsed, Permissions};
 use crate::config::Policy;
-use crate::policy::{self, Deployment, Freeze, Verdict, Who};
+use crate::policy::{self, Deployment, Freeze, Types, Verdict, Who};
 use flows::Submission;
-use smol_str::SmolStr;
-use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -83,25 +81,30 @@ impl Deployments {
             || policy::approval_applies(&policy, who)
     }
 
-    /// Refuses a flow set that violates the policy. Asks the runtime for its types if a rule needs them.
-    pub(super) async fn permit(
+    /// The types that the runtime has, if a rule for this caller needs them.
+    pub(super) async fn types_for(
         &self,
         (before, after): (&Active, &Active),
-        sent: &HashSet<SmolStr>,
         watch: &mut AuthWatch,
+    ) -> Result<Option<Box<Types>>, Error> {
+        let permissions = permissions(watch.caller());
+        let (policy, who) = (self.policy.load_full(), who(watch.caller(), &permissions));
+        if !policy::needs_types(&policy, who, &before.flows, &after.flows) {
+            return Ok(None);
+        }
+        Ok(Some(watch.during(pin!(self.runtime.types())).await??))
+    }
+
+    /// Refuses a deployment that violates the policy.
+    pub(super) fn permit(
+        &self,
+        before: &Active,
+        asked: &Deployment<'_>,
+        watch: &AuthWatch,
     ) -> Result<(), Error> {
         let policy = self.policy.load_full();
-        let types = if policy.require_types {
-            Some(watch.during(pin!(self.runtime.types())).await??)
-        } else {
-            None
-        };
         let permissions = permissions(watch.caller());
-        let asked = Deployment {
-            types: types.as_deref(),
-            ..Deployment::new(&before.flows, &after.flows, sent)
-        };
-        let verdict = policy::verdict(&policy, who(watch.caller(), &permissions), &asked);
+        let verdict = policy::verdict(&policy, who(watch.caller(), &permissions), asked);
         let sight = before.sight(&permissions);
         self.allowed(verdict.naming_only(|id| !sight.hides(id)))
     }

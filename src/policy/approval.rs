@@ -1,12 +1,15 @@
 //! `approve`: the flows whose changes need a second user. A change of a flow is what needs the right to that flow: an
-//! element on it before or after, a shared element that it uses, its place among the others.
+//! element on it before or after, a shared element or a config node that it uses, its place among the others, and what
+//! makes anything run otherwise that is on it, or nothing at all.
 
 use super::changes::{Change, changes};
-use super::rights::{SHARED, fits};
-use super::shared::{Place, References, place};
-use super::{Deployment, Rule, Violation, Who, violation};
+use super::globals::{Globals, global_configs};
+use super::rights::{SHARED, differing, fits};
+use super::shared::{GLOBAL_CONFIG, Place, References, place};
+use super::{Deployment, Rule, Violation, Who, types, violation};
 use crate::config::Policy;
-use flows::{FlowSet, Node};
+use flows::running::Runs;
+use flows::{ElementKind, FlowSet, Node};
 use smol_str::SmolStr;
 use std::cell::{LazyCell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -33,12 +36,26 @@ pub fn needs_approval(
     }
     let guarded = Guarded::new(&policy.approval.flows, deployment);
     let changes = changes(deployment);
-    let shared = LazyCell::new(|| guarded.used());
+    let runs = LazyCell::new(|| [deployment.before, deployment.after].map(Runs::of));
+    let shared = LazyCell::new(|| guarded.used(&runs));
     let uses = |id: &SmolStr| shared.iter().any(|used| used.contains(id));
     let concerned = changes.iter().filter(|change| guarded.has(change, uses));
     let mut nodes: Vec<&Arc<Node>> = concerned.filter_map(Change::node).collect();
+    let globals = Globals::differing(deployment);
+    if !globals.is_empty() && guarded.read(&globals, &shared) {
+        nodes.retain(|node| node.kind != GLOBAL_CONFIG);
+        nodes.extend(global_configs(deployment));
+    }
+    if nodes.is_empty() && !changes.is_empty() {
+        nodes = differing(&runs, |flow| guarded.is(flow), |_| true);
+    }
     if nodes.is_empty() {
         nodes = guarded.moved();
+    }
+    if nodes.is_empty() {
+        let stops = types::stop_everything(deployment, &changes)?;
+        let rule = Rule::Approve;
+        return Some(Violation { rule, ..stops });
     }
     violation(
         Rule::Approve,
@@ -100,17 +117,28 @@ impl<'a> Guarded<'a> {
         is
     }
 
-    /// The shared elements that guarded flows use, as they are and as they are to be.
-    fn used(&self) -> [HashSet<&'a SmolStr>; 2] {
+    /// The shared elements and config nodes that guarded flows use, or may turn out to use, as they are and as they are
+    /// to be.
+    fn used(&self, [was, is]: &'a [Runs; 2]) -> [HashSet<&'a SmolStr>; 2] {
         let Deployment { before, after, .. } = *self.deployment;
-        [(before, after), (after, before)]
-            .map(|(flows, other)| References::of(flows, other).used_by(|flow| self.is(flow)))
+        [(before, after, was), (after, before, is)].map(|(flows, other, runs)| {
+            References::of(flows, other, runs).maybe_used_by(|flow| self.is(flow))
+        })
+    }
+
+    /// Whether guarded flows may read one of these variables.
+    fn read(&self, globals: &Globals, used: &[HashSet<&SmolStr>; 2]) -> bool {
+        let Deployment { before, after, .. } = *self.deployment;
+        let mut sets = [before, after].into_iter().zip(used);
+        sets.any(|(flows, used)| globals.are_read(flows, |flow| self.is(flow), used))
     }
 
     fn has(&self, change: &Change<'_>, uses: impl Fn(&SmolStr) -> bool) -> bool {
         let on = |node: Option<&Arc<Node>>, flows: &FlowSet| {
             node.is_some_and(|node| match place(node, flows) {
-                Place::Flow(id) => self.is(id),
+                Place::Flow(id) => {
+                    self.is(id) || (node.part() == ElementKind::Config && uses(&node.id))
+                }
                 Place::Shared(id) => self.lists(SHARED) || uses(id),
             })
         };

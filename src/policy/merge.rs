@@ -1,6 +1,7 @@
 //! Merges the submission of a caller who sees some flows into the whole: what the caller does not see stays as it is and
 //! where it is, what the caller sees and leaves out is removed.
 
+use super::sight::Borrowed;
 use super::{Rule, Sight, Verdict, Violation, links};
 use flows::{FlowSet, Node, json};
 use smol_str::SmolStr;
@@ -13,7 +14,7 @@ pub fn merged(sight: &Sight, submitted: &FlowSet) -> Result<Vec<Arc<Node>>, Verd
     let mut own = Vec::new();
     for node in submitted.nodes() {
         match sight.flows().get(&node.id) {
-            Some(before) if sight.hides(&node.id) => {
+            Some(before) if sight.hides_element(&node.id) => {
                 if !before.same_content(node) {
                     foreign.push(node.id.clone());
                 }
@@ -27,7 +28,7 @@ pub fn merged(sight: &Sight, submitted: &FlowSet) -> Result<Vec<Arc<Node>>, Verd
     let mut own = own.into_iter();
     let mut all = Vec::new();
     for node in sight.flows().nodes() {
-        if sight.hides(&node.id) {
+        if sight.hides_element(&node.id) {
             all.push(Arc::clone(node));
         } else {
             all.extend(own.next());
@@ -37,14 +38,24 @@ pub fn merged(sight: &Sight, submitted: &FlowSet) -> Result<Vec<Arc<Node>>, Verd
     Ok(all)
 }
 
-/// Refuses a flow set in which the caller would see an element that was hidden: a reference that the submission adds
-/// would make a shared element of others the caller's own.
+/// Refuses a flow set in which the caller's flows would use an element that was hidden: a reference that the submission
+/// adds, by whatever variable, would make a config node or subflow of others the caller's own.
 pub fn widened(before: &Sight, after: &Sight) -> Verdict {
-    let nodes = before.flows().nodes().iter();
-    let mut found = nodes.filter(|node| before.hides(&node.id) && after.sees(&node.id));
-    match found.next() {
-        Some(_) => refused(Vec::new()),
+    match after.borrows(before) {
         None => Verdict::default(),
+        Some(Borrowed::Named) => refused(Vec::new()),
+        Some(Borrowed::Unresolved(id)) => {
+            let message = format!(
+                "the element {} names a config node by a variable whose value is known only when it runs, and which could \
+                 be one that you may not read; name the config node itself, or by a variable with its id",
+                json::shown(&id)
+            );
+            Verdict(vec![Violation {
+                rule: Rule::Flows,
+                nodes: vec![id],
+                message,
+            }])
+        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! Policies on deployments: whether a submission may replace the active flow set, and if not, every reason.
 //!
 //! Pure: no input or output, no clock. Each kind of rules has a file. [`closed()`] and [`without_rev`] need no flow set;
-//! [`verdict`] compares two, and all but the sizes look only at the elements that differ. [`Sight`] is what a caller sees
+//! [`verdict`] compares two: the elements that differ, and for callers of some flows what both run. [`Sight`] is what a caller sees
 //! of one, and [`merged`] what a deployment of that leads to.
 
 mod approval;
 mod changes;
 mod closed;
+mod globals;
 mod links;
 mod locks;
 mod merge;
@@ -34,6 +35,7 @@ use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use types::adds_types;
 
 /// The permission to change what is locked.
 const UNLOCK: &str = "flows.unlock";
@@ -161,6 +163,12 @@ pub fn applies(policy: &Policy, who: Who<'_>) -> bool {
 pub fn reload(policy: &Policy, who: Who<'_>) -> Verdict {
     let found = [rights::reload(who), approval::reload(policy, who)];
     Verdict(found.into_iter().flatten().collect())
+}
+
+/// Whether the runtime must be asked for its types, to judge a deployment by this caller.
+pub fn needs_types(policy: &Policy, who: Who<'_>, before: &FlowSet, after: &FlowSet) -> bool {
+    let is_limited = || !who.permissions.cover(WRITE) || approval_applies(policy, who);
+    policy.require_types || (is_limited() && adds_types(before, after))
 }
 
 /// Compares a deployment with the rules.

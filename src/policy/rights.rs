@@ -1,18 +1,20 @@
 //! Rights to single flows: a user with `flows.write:FLOW` changes only what is on these flows, and only those shared
 //! elements (config nodes and subflows) that no other flow uses.
 //!
-//! What counts is where an element was and where it is to be. Messages are no matter of rights: a flow may send some to
-//! any other.
+//! What counts is where an element was and where it is to be, and what runs: on flows that the user does not hold, that is
+//! the same before and after. Messages are no matter of rights: a flow may send some to any other.
 
 use super::changes::Change;
-use super::shared::{Place, References, place};
-use super::{Deployment, Rule, Violation, Who, violation};
+use super::globals::{Globals, global_configs};
+use super::shared::{GLOBAL_CONFIG, Place, References, place};
+use super::{Deployment, Rule, Violation, Who, types, violation};
 use crate::auth::{FLOWS_WRITE as WRITE, Permissions, glob};
+use flows::running::Runs;
 use flows::{DeploymentType, ElementKind, FlowSet, Node};
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::cell::{LazyCell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The pattern for shared elements.
@@ -34,40 +36,121 @@ pub(super) fn check(
         let everywhere = before.holds_if_there(flow) && after.holds_if_there(flow);
         everywhere && (before.holds(flow) || after.holds(flow))
     };
-    // Of each flow set, the shared elements that held flows use, and those that others use.
-    let uses = LazyCell::new(|| {
-        let sets = (deployment.before, deployment.after);
-        [sets, (sets.1, sets.0)].map(|(flows, other)| {
-            let references = References::of(flows, other);
-            let others = references.used_by(|flow| !held(flow));
-            (references.used_by(held), others)
-        })
-    });
+    let runs = LazyCell::new(|| [deployment.before, deployment.after].map(Runs::of));
+    let uses = LazyCell::new(|| Uses::of(deployment, &runs, &held));
     let shared = |id: &SmolStr| {
-        let held = uses.iter().any(|(held, _)| held.contains(id));
-        let by_others = uses.iter().any(|(_, others)| others.contains(id));
+        let by_others = uses.by_others(id);
         // While flows are withheld, so is what they share with others.
         let withholds = || who.permissions.withholds_part(WRITE, |_| true);
-        (before.holds_shared && (!by_others || !withholds())) || (held && !by_others)
+        (before.holds_shared && (!by_others || !withholds())) || (uses.held(id) && !by_others)
     };
-    let holds = |rights: &Rights<'_>, node: &Node| match place(node, rights.flows) {
-        Place::Flow(id) => rights.holds(id),
+    let holds = |[rights, other]: [&Rights<'_>; 2], node: &Node| match place(node, rights.flows) {
+        Place::Flow(id) => rights.holds(id) && other.holds_if_there(id),
         Place::Shared(id) => shared(id),
     };
     let refused = changes.iter().filter(|change| {
-        change.before.is_some_and(|node| !holds(&before, node))
-            || change.after.is_some_and(|node| !holds(&after, node))
+        change
+            .before
+            .is_some_and(|node| !holds([&before, &after], node))
+            || change
+                .after
+                .is_some_and(|node| !holds([&after, &before], node))
+            || (change.before.is_none()
+                && change
+                    .after
+                    .is_some_and(|node| uses.is_awaited(node, after.flows)))
     });
-    let nodes: Vec<_> = refused.filter_map(Change::node).collect();
+    let mut nodes: Vec<_> = refused.filter_map(Change::node).collect();
+    if nodes.is_empty() && !before.holds_shared && !Globals::differing(deployment).is_empty() {
+        nodes.extend(global_configs(deployment));
+    }
+    // A user of shared elements may change what other flows make of them.
+    if nodes.is_empty() && !changes.is_empty() && !before.holds_shared {
+        let outside = |flow: &SmolStr| !held(flow);
+        nodes = differing(&runs, outside, outside);
+    }
     let found = [
         violation(
             Rule::Flows,
             &nodes,
             "these are on flows, or used by flows, for which you lack the permission flows.write:FLOW",
         ),
+        types::stop_everything(deployment, changes),
         moved(&before, &after),
     ];
     found.into_iter().flatten().collect()
+}
+
+/// The elements that a user's flows and others use, in the flow set before and in the one after a deployment.
+struct Uses<'a> {
+    held: [HashSet<&'a SmolStr>; 2],
+    /// Those that other flows use, or may turn out to use.
+    others: [HashSet<&'a SmolStr>; 2],
+    /// The `global-config` nodes.
+    globals: HashSet<&'a SmolStr>,
+    /// Whether other flows may read a variable of them that differs.
+    globals_are_read: bool,
+}
+
+impl<'a> Uses<'a> {
+    fn of(
+        deployment: &Deployment<'a>,
+        runs: &'a [Runs; 2],
+        held: &impl Fn(&SmolStr) -> bool,
+    ) -> Self {
+        let (before, after) = (deployment.before, deployment.after);
+        let references = [
+            References::of(before, after, &runs[0]),
+            References::of(after, before, &runs[1]),
+        ];
+        let others = references.each_ref();
+        let others = others.map(|of| of.maybe_used_by(|flow| !held(flow)));
+        let globals = Globals::differing(deployment);
+        let mut sets = [before, after].into_iter().zip(&others);
+        let is_global = |node: &&'a Arc<Node>| node.kind == GLOBAL_CONFIG;
+        let nodes = before.nodes().iter().chain(after.nodes());
+        Self {
+            held: references.each_ref().map(|of| of.used_by(held, |_| true)),
+            globals: nodes.filter(is_global).map(|node| &node.id).collect(),
+            globals_are_read: sets
+                .any(|(flows, used)| globals.are_read(flows, |flow| !held(flow), used)),
+            others,
+        }
+    }
+
+    /// Whether flows of the user use a shared element. A `global-config` is for all flows, also if only
+    /// one names it.
+    fn held(&self, id: &SmolStr) -> bool {
+        !self.globals.contains(id) && self.held.iter().any(|used| used.contains(id))
+    }
+
+    /// Whether other flows use a shared element, or may.
+    fn by_others(&self, id: &SmolStr) -> bool {
+        let used = self.others.iter().any(|used| used.contains(id));
+        used || (self.globals_are_read && self.globals.contains(id))
+    }
+
+    /// Whether other flows name a config node on a flow, or may, which was missing: it would be theirs, too.
+    fn is_awaited(&self, node: &Node, flows: &FlowSet) -> bool {
+        let is_on_flow = || matches!(place(node, flows), Place::Flow(_));
+        let mut others = self.others.iter();
+        node.part() == ElementKind::Config
+            && others.any(|used| used.contains(&node.id))
+            && is_on_flow()
+    }
+}
+
+/// The elements of which something runs on such flows that is not the same before and after, with the config nodes that it
+/// uses; those on other flows count if these `follow`.
+pub(super) fn differing(
+    [before, after]: &[Runs; 2],
+    is: impl Fn(&SmolStr) -> bool,
+    follows: impl Fn(&SmolStr) -> bool,
+) -> Vec<&Arc<Node>> {
+    let gone = before.differing(after, &is, &follows);
+    let found = gone.chain(after.differing(before, &is, &follows));
+    let by_id: BTreeMap<_, _> = found.map(|node| (&node.id, node)).collect();
+    by_id.into_values().collect()
 }
 
 /// A reload: only a user with all flows may restart all of them with what the storage has.
@@ -130,6 +213,8 @@ pub(super) struct Rights<'a> {
     pub(super) holds_shared: bool,
     /// The flows that were asked for.
     known: RefCell<HashMap<SmolStr, bool>>,
+    /// Those of them that there are.
+    there: RefCell<HashMap<SmolStr, bool>>,
 }
 
 impl<'a> Rights<'a> {
@@ -144,6 +229,7 @@ impl<'a> Rights<'a> {
             flows,
             holds_shared: permissions.cover_part(name, |part| part == SHARED),
             known: RefCell::default(),
+            there: RefCell::default(),
         }
     }
 
@@ -157,9 +243,16 @@ impl<'a> Rights<'a> {
         holds
     }
 
-    /// The same of a flow that may be in the other flow set only.
+    /// The same of a flow that may be in the other flow set only. Nodes on a tab that is missing make one.
     fn holds_if_there(&self, id: &SmolStr) -> bool {
-        self.flows.get(id).is_none() || self.holds(id)
+        let is_there = || {
+            let made = || self.flows.nodes().iter().any(|node| node.z == *id);
+            let mut known = self.there.borrow_mut();
+            *known
+                .entry(id.clone())
+                .or_insert_with(|| self.flows.get(id).is_some() || made())
+        };
+        self.holds(id) || !is_there()
     }
 }
 

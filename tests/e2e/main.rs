@@ -114,6 +114,7 @@ mod fallback;
 mod flow_files;
 mod flow_merge;
 mod flow_rights;
+mod flow_running;
 mod flow_sight;
 mod framing;
 mod framing_bodies;

@@ -45,7 +45,7 @@ pub async fn keeping() -> MockUpstream {
             return Action::Respond(status("204 No Content", "text/plain", ""));
         }
         if request.starts_with("GET /nodes ") {
-            let sets = json!([{ "types": ["inject", "exec", "comment"], "enabled": true }]);
+            let sets = json!([{ "types": KEPT_TYPES, "enabled": true }]);
             return Action::Respond(ok("application/json", &sets.to_string()));
         }
         let shown = json!({ "flows": flows, "rev": count.to_string() });
@@ -53,6 +53,26 @@ pub async fn keeping() -> MockUpstream {
     })
     .await
 }
+
+/// The types of nodes that such an upstream has.
+const KEPT_TYPES: [&str; 16] = [
+    "change",
+    "comment",
+    "debug",
+    "exec",
+    "function",
+    "global-config",
+    "inject",
+    "link call",
+    "link in",
+    "link out",
+    "mqtt in",
+    "mqtt out",
+    "mqtt-broker",
+    "websocket in",
+    "websocket-client",
+    "websocket-listener",
+];
 
 /// A tab with one node of this type.
 pub fn tab_with(id: &str, kind: &str) -> Json {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod rights;
+mod running;
 mod sight;
 
 use super::*;

@@ -175,6 +175,59 @@ fn the_nodes_of_a_missing_tab_are_not_taken_over_by_a_tab_of_that_id() {
     assert!(!widened(&sight, &Sight::of(&permissions, &all)).0.is_empty());
 }
 
+/// An instance of a subflow on each line; a comment of line 3 has the id of the node inside that of line 4.
+fn instances() -> Arc<FlowSet> {
+    set(&json!([
+        { "id": "tab3", "type": "tab" }, { "id": "tab4", "type": "tab" }, { "id": "sub", "type": "subflow" },
+        { "id": "fn", "type": "x", "z": "sub", "x": 1, "y": 1 }, { "id": "conf", "type": "c", "z": "sub" },
+        { "id": "i3", "type": "subflow:sub", "z": "tab3", "x": 1, "y": 1 },
+        { "id": "i4", "type": "subflow:sub", "z": "tab4", "x": 1, "y": 1 },
+        { "id": "i4-fn", "type": "comment", "z": "tab3", "x": 1, "y": 1 },
+    ]))
+}
+
+#[test]
+fn a_node_inside_an_instance_is_seen_with_its_flow_and_an_id_of_two_only_with_both() {
+    let sight = Sight::of(&permissions(&["flows.write:tab3"]), &instances());
+    for (id, is_seen) in [
+        ("i3", true),
+        ("i3-fn", true),
+        ("i3-conf", true),
+        ("i4-fn", false),
+        ("i4-conf", false),
+        ("fn", true),
+        ("i3-none", false),
+    ] {
+        assert_eq!(sight.sees(id), is_seen, "{id}");
+        assert_eq!(
+            sight.sees_running(id, "tab3"),
+            is_seen || id == "i3-none",
+            "{id}"
+        );
+    }
+    assert!(!sight.sees_running("unknown", "tab4/i4") && sight.sees_running("unknown", "tab3/i3"));
+    // The element itself is the user's still, who may give it another id.
+    assert!(sight.shown().get("i4-fn").is_some());
+}
+
+#[test]
+fn the_config_node_inside_an_instance_of_others_is_not_used_by_its_running_id() {
+    let before = instances();
+    let permissions = permissions(&["flows.write:tab3"]);
+    let sight = Sight::of(&permissions, &before);
+    let with = |server: &str| {
+        let mut all: Json = serde_json::from_str(&sight.shown().to_json()).unwrap();
+        let own =
+            json!({ "id": "own", "type": "x", "z": "tab3", "x": 1, "y": 1, "server": server });
+        all.as_array_mut().unwrap().push(own);
+        let all = FlowSet::new(merged(&sight, &set(&all)).unwrap()).unwrap();
+        widened(&sight, &Sight::of(&permissions, &Arc::new(all)))
+            .0
+            .is_empty()
+    };
+    assert!(with("i3-conf") && !with("i4-conf") && !with("${PROCESS}"));
+}
+
 #[test]
 fn a_violation_by_elements_that_are_not_seen_names_none_of_them() {
     let violation = |nodes: &[&str]| Violation {

@@ -10,7 +10,9 @@ pub fn each_key(value: &Json, see: &mut dyn FnMut(&str)) {
         Json::Bool(truth) => see(if *truth { "true" } else { "false" }),
         Json::Number(_) => see(&coerce::to_text(&json::from_tree(value))),
         Json::Array(values) => {
-            values.iter().for_each(|value| each_key(value, see));
+            for value in values {
+                each_key(value, see);
+            }
             if values.len() > 1 {
                 see(&coerce::to_text(&json::from_tree(value)));
             }
@@ -19,7 +21,9 @@ pub fn each_key(value: &Json, see: &mut dyn FnMut(&str)) {
             if let Some(bytes) = buffer(object) {
                 see(&String::from_utf8_lossy(&bytes));
             }
-            object.values().for_each(|value| each_key(value, see));
+            for value in object.values() {
+                each_key(value, see);
+            }
         }
         Json::Null => see("null"),
     }

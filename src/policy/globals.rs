@@ -1,0 +1,149 @@
+//! `global-config` nodes: their variables are those of all flows, so their change concerns every flow that may read one.
+
+use super::Deployment;
+use super::shared::{GLOBAL_CONFIG, Place, place};
+use flows::running::is_root_config;
+use flows::{FlowSet, Node};
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// The variables whose value differs, or may.
+pub(super) struct Globals(Vec<String>);
+
+/// What the value of a variable is made of.
+#[derive(PartialEq)]
+struct Definition {
+    entry: Json,
+    /// Whether the engine leaves it out; Node-RED does not.
+    is_disabled: bool,
+    /// The node whose credentials it is.
+    secret_of: Option<SmolStr>,
+}
+
+impl Globals {
+    pub(super) fn differing(deployment: &Deployment<'_>) -> Self {
+        let (before, after) = (variables(deployment.before), variables(deployment.after));
+        let is_sent = |definitions: &Vec<Definition>| {
+            let mut secret_of = definitions.iter().filter_map(|one| one.secret_of.as_ref());
+            secret_of.any(|id| deployment.sent.contains(id))
+        };
+        let names: HashSet<&String> = before.keys().chain(after.keys()).collect();
+        let differs = |name: &&&String| {
+            let (was, is) = (before.get(**name), after.get(**name));
+            was != is || is.is_some_and(is_sent)
+        };
+        Self(
+            names
+                .iter()
+                .filter(differs)
+                .map(|name| (*name).clone())
+                .collect(),
+        )
+    }
+
+    /// Whether none differs.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an element on such flows, or among these shared elements, may read one of the variables.
+    pub(super) fn are_read(
+        &self,
+        flows: &FlowSet,
+        is: impl Fn(&SmolStr) -> bool,
+        used: &HashSet<&SmolStr>,
+    ) -> bool {
+        let is_there = |node: &Node| match place(node, flows) {
+            Place::Flow(flow) => is(flow) || used.contains(&node.id),
+            Place::Shared(id) => used.contains(id),
+        };
+        let mut nodes = flows.nodes().iter();
+        !self.is_empty() && nodes.any(|node| self.may_be_read_by(node) && is_there(node))
+    }
+
+    /// A variable is read by its name, in a property or in code, or by a name that code makes.
+    fn may_be_read_by(&self, node: &Node) -> bool {
+        // Names as JSON has them, with the same characters escaped.
+        let written = |name: &String| Json::from(name.as_str()).to_string();
+        let names = |text: &str| {
+            let mut names = self.0.iter().map(written);
+            names.any(|name| text.contains(name.trim_matches('"')))
+        };
+        let reads = |text: &str| names(text) || makes_names(text);
+        reads(&node.text)
+            || (node.text.contains('\\') && reads(&Json::Object(node.object()).to_string()))
+    }
+}
+
+/// The `global-config` nodes of the flow set after a deployment, and those that it removes. Their order counts, too.
+pub(super) fn global_configs<'a>(
+    deployment: &Deployment<'a>,
+) -> impl Iterator<Item = &'a Arc<Node>> + use<'a> {
+    let (before, after) = (deployment.before, deployment.after);
+    let removed = before.nodes().iter();
+    let removed = removed.filter(|node| after.get(&node.id).is_none());
+    let all = after.nodes().iter().chain(removed);
+    all.filter(|node| node.kind == GLOBAL_CONFIG)
+}
+
+/// The variables of all flows, with their definitions in order: the last one counts.
+fn variables(flows: &FlowSet) -> BTreeMap<String, Vec<Definition>> {
+    let mut found: BTreeMap<String, Vec<Definition>> = BTreeMap::new();
+    let nodes = flows.nodes().iter();
+    for node in nodes.filter(|node| is_root_config(node, flows)) {
+        let object = node.object();
+        let entries = object.get("env").and_then(Json::as_array);
+        for entry in entries.into_iter().flatten() {
+            let Some(name) = entry.get("name").and_then(Json::as_str) else {
+                continue;
+            };
+            let is_secret = entry.get("type").is_some_and(|kind| kind == "cred");
+            found.entry(name.to_owned()).or_default().push(Definition {
+                entry: entry.clone(),
+                is_disabled: node.disabled,
+                secret_of: is_secret.then(|| node.id.clone()),
+            });
+        }
+    }
+    found
+}
+
+/// Whether code reads a variable by a name that is not one text in it.
+fn makes_names(text: &str) -> bool {
+    ["env.get(", "$env(", "getSetting("].iter().any(|call| {
+        let mut calls = text.match_indices(call);
+        calls.any(|(at, _)| !begins_with_text(text.get(at + call.len()..).unwrap_or_default()))
+    })
+}
+
+/// Whether the only argument is a quoted text; a double quote is escaped in JSON.
+fn begins_with_text(arguments: &str) -> bool {
+    let quoted = ["'", "\\\""].iter().find_map(|quote| {
+        let inside = arguments.trim_start().strip_prefix(quote)?;
+        inside.split_once(quote)
+    });
+    quoted.is_some_and(|(_, rest)| rest.trim_start().starts_with(')'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_code_makes_may_be_any() {
+        for (code, is_made) in [
+            ("env.get('A')", false),
+            (r#"env.get( \"A\" )"#, false),
+            ("env.get('A' + n)", true),
+            ("env.get(name)", true),
+            ("$env('A')", false),
+            ("$env(name)", true),
+            ("RED.util.getSetting(node, 'A')", true),
+            ("environment.get", false),
+        ] {
+            assert_eq!(makes_names(code), is_made, "{code}");
+        }
+    }
+}
