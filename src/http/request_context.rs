@@ -11,6 +11,7 @@ use super::request_body;
 use super::response_body::Body;
 use super::route::Recorded;
 use super::{Peer, form};
+use crate::allocator;
 use crate::audit::{Actor, Event};
 use crate::auth::{AuthWatch, Caller, Lapsed};
 use crate::gateway::{Backend, Gateway, LimitState};
@@ -405,7 +406,9 @@ impl<'a> RequestContext<'a> {
         let task = self.gateway.work.runtime().spawn_blocking(move || {
             // It goes with the thread: a client that leaves does not make room before the work is done.
             let _turn = turn;
-            task()
+            let done = task();
+            allocator::purge();
+            done
         });
         task.await.map_err(|_| Error::Broken)
     }
