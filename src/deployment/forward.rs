@@ -255,6 +255,7 @@ impl Deployments {
         by: &mut Authorized<'_>,
     ) -> Result<(Change, Option<ChangedFlows>), Error> {
         let Purpose::Flows(request) = forward.purpose else {
+            self.permit_state(by.watch)?;
             return Ok((forward.change, None));
         };
         if let Request::Flows { submission, .. } = &request {

@@ -356,7 +356,11 @@ impl Deployments {
         let state = if running { "start" } else { "stop" };
         let facts = json!({ "state": state });
         let held = self.turn_of(watch).await;
-        let open = held.and_then(|held| self.permit_now(now).map(|()| held));
+        let permitted = |watch: &AuthWatch| {
+            self.permit_now(now)?;
+            self.permit_state(watch)
+        };
+        let open = held.and_then(|held| permitted(watch).map(|()| held));
         let _lock = open.inspect_err(|_| {
             self.audit
                 .record(Event::StateFail, actor, now, facts.clone());

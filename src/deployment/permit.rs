@@ -52,6 +52,15 @@ impl Deployments {
         ))
     }
 
+    /// Refuses to start or stop all flows for a caller whose changes need approval.
+    pub(super) fn permit_state(&self, watch: &AuthWatch) -> Result<(), Error> {
+        let permissions = permissions(watch.caller());
+        self.allowed(policy::start_or_stop(
+            &self.policy.load(),
+            who(watch.caller(), &permissions),
+        ))
+    }
+
     /// What refuses every change at this time, seconds since 1970: a freeze, or `read_only`.
     pub fn closed(&self, now: u64) -> Verdict {
         let freeze = self.freeze.load();

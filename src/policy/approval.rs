@@ -70,12 +70,12 @@ pub fn unproposable(needed: Violation) -> Violation {
     Violation { message, ..needed }
 }
 
-/// A reload takes what the storage has, which is no user's proposal.
-pub(super) fn reload(policy: &Policy, who: Who<'_>) -> Option<Violation> {
+/// The refusal of an `action` that concerns every flow and that no proposal can hold.
+pub(super) fn of_all_flows(policy: &Policy, who: Who<'_>, action: &str) -> Option<Violation> {
     approval_applies(policy, who).then(|| Violation {
         rule: Rule::Approve,
         nodes: Vec::new(),
-        message: format!("changes need approval here, so a reload needs the permission {APPROVE}"),
+        message: format!("changes need approval here, so {action} needs the permission {APPROVE}"),
     })
 }
 
@@ -266,7 +266,10 @@ mod tests {
                 user: "ann",
                 permissions: &permissions,
             };
-            assert_eq!(reload(&policy, who).is_some(), !expected.is_empty());
+            assert_eq!(
+                of_all_flows(&policy, who, "a reload").is_some(),
+                !expected.is_empty()
+            );
         }
     }
 }

@@ -161,8 +161,17 @@ pub fn applies(policy: &Policy, who: Who<'_>) -> bool {
 
 /// Whether the caller may let the runtime read its storage again.
 pub fn reload(policy: &Policy, who: Who<'_>) -> Verdict {
-    let found = [rights::reload(who), approval::reload(policy, who)];
+    let found = [
+        rights::reload(who),
+        approval::of_all_flows(policy, who, "a reload"),
+    ];
     Verdict(found.into_iter().flatten().collect())
+}
+
+/// Whether the caller may start or stop all flows.
+pub fn start_or_stop(policy: &Policy, who: Who<'_>) -> Verdict {
+    let found = approval::of_all_flows(policy, who, "starting or stopping all flows");
+    Verdict(found.into_iter().collect())
 }
 
 /// Whether the runtime must be asked for its types, to judge a deployment by this caller.
