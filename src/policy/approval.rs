@@ -49,6 +49,13 @@ pub fn needs_approval(
     if nodes.is_empty() && !changes.is_empty() {
         nodes = differing(&runs, |flow| guarded.is(flow), |_| true);
     }
+    if nodes.is_empty() && !changes.is_empty() {
+        // Guarded flows may turn out to use one that begins to run with its tab, or ends with it.
+        let [was, is] = &*runs;
+        let ended = was.differing_config_nodes(is);
+        let differing = ended.chain(is.differing_config_nodes(was));
+        nodes = differing.filter(|node| uses(&node.id)).collect();
+    }
     if nodes.is_empty() {
         nodes = guarded.moved();
     }

@@ -77,15 +77,16 @@ impl Globals {
     }
 }
 
-/// The `global-config` nodes of the flow set after a deployment, and those that it removes. Their order counts, too.
+/// The `global-config` nodes of the flow set after a deployment, and those that it removes or makes something else. Their
+/// order counts, too.
 pub(super) fn global_configs<'a>(
     deployment: &Deployment<'a>,
 ) -> impl Iterator<Item = &'a Arc<Node>> + use<'a> {
     let (before, after) = (deployment.before, deployment.after);
-    let removed = before.nodes().iter();
-    let removed = removed.filter(|node| after.get(&node.id).is_none());
-    let all = after.nodes().iter().chain(removed);
-    all.filter(|node| node.kind == GLOBAL_CONFIG)
+    let is_one = |node: &&Arc<Node>| node.kind == GLOBAL_CONFIG;
+    let ended = before.nodes().iter().filter(is_one);
+    let ended = ended.filter(move |node| after.get(&node.id).is_none_or(|new| !is_one(&new)));
+    after.nodes().iter().filter(is_one).chain(ended)
 }
 
 /// The variables of all flows, with their definitions in order: the last one counts.

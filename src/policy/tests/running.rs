@@ -321,13 +321,17 @@ fn lacks_types(flows: &FlowSet) -> bool {
 }
 
 impl World {
+    /// A type that is not known stops all.
     fn of(flows: &FlowSet, credentials: &Credentials) -> Self {
-        let evaluator: Rc<dyn Evaluator> = Rc::new(Concrete);
-        let flows = if lacks_types(flows) {
-            &FlowSet::default()
+        if lacks_types(flows) {
+            Self::with_all_types(&FlowSet::default(), credentials)
         } else {
-            flows
-        };
+            Self::with_all_types(flows, credentials)
+        }
+    }
+
+    fn with_all_types(flows: &FlowSet, credentials: &Credentials) -> Self {
+        let evaluator: Rc<dyn Evaluator> = Rc::new(Concrete);
         let graph = build(flows, None, credentials, &evaluator);
         let nodes = graph.nodes.iter().map(|running| {
             let text = resolved(running, &|name| graph.variable(running, name));
@@ -515,7 +519,8 @@ fn check_rights(random: &mut Random) -> Result<bool, String> {
         return Err("an id runs twice".to_owned());
     }
     let sight = Sight::of(&accepted.permissions, after);
-    let had = given(&was, &accepted.sight);
+    let written = World::with_all_types(before, &nothing());
+    let had = given(&written, &accepted.sight);
     let all_flows = |node: &Json| node["type"] == "global-config";
     for (id, (tab, _)) in is.nodes.iter().filter(|(_, (_, node))| !all_flows(node)) {
         let is_own = tab.as_deref().is_some_and(own);
@@ -538,12 +543,33 @@ fn check_rights(random: &mut Random) -> Result<bool, String> {
     Ok(true)
 }
 
+/// Whether a deployment by a user of all flows needs approval, when changes of the tab `t1` do.
+fn is_proposed(before: &FlowSet, after: &FlowSet) -> bool {
+    let permissions = Permissions::of(["flows.write".into()].into());
+    let approval = Approval {
+        flows: vec!["t1".to_owned()],
+        ..Approval::default()
+    };
+    let policy = Policy {
+        approval,
+        ..Policy::default()
+    };
+    let who = Who {
+        user: "ann",
+        permissions: &permissions,
+    };
+    let deployment = Deployment {
+        before,
+        after,
+        sent: &HashSet::new(),
+        types: Some(&types),
+    };
+    needs_approval(&policy, who, &deployment).is_some()
+}
+
 /// Checks that what needs no approval leaves what the guarded tab runs as it is; whether it needs none.
 fn check_approval(random: &mut Random) -> Result<bool, String> {
-    let (Some(before), permissions) = (
-        set(&elements(random)),
-        Permissions::of(["flows.write".into()].into()),
-    ) else {
+    let Some(before) = set(&elements(random)) else {
         return Ok(false);
     };
     let Some(after) = set(&changed(&before, random)) else {
@@ -552,24 +578,7 @@ fn check_approval(random: &mut Random) -> Result<bool, String> {
     if check_ids(&before).is_err() || check_ids(&after).is_err() || lacks_types(&before) {
         return Ok(false);
     }
-    let policy = Policy {
-        approval: Approval {
-            flows: vec!["t1".to_owned()],
-            ..Approval::default()
-        },
-        ..Policy::default()
-    };
-    let who = Who {
-        user: "ann",
-        permissions: &permissions,
-    };
-    let deployment = Deployment {
-        before: &before,
-        after: &after,
-        sent: &HashSet::new(),
-        types: Some(&types),
-    };
-    if needs_approval(&policy, who, &deployment).is_some() {
+    if is_proposed(&before, &after) {
         return Ok(false);
     }
     let guarded =
@@ -619,4 +628,41 @@ fn an_accepted_deployment_changes_nothing_that_runs_outside_of_the_flows_of_its_
 #[test]
 fn a_deployment_without_approval_changes_nothing_that_runs_on_a_guarded_flow() {
     check_all(check_approval);
+}
+
+#[test]
+fn a_global_config_that_becomes_another_node_ends_its_variables_and_needs_approval() {
+    let elements = |kind: &str| {
+        let one = json!({ "id": "g", "type": kind, "env": [{ "name": "P", "type": "str", "value": "h" }] });
+        let broker = json!({ "id": "m", "z": "t1", "type": "mqtt-broker", "host": "${P}" });
+        set(&[json!({ "id": "t1", "type": "tab" }), broker, one]).unwrap()
+    };
+    assert!(is_proposed(
+        &elements("global-config"),
+        &elements("comment")
+    ));
+    assert!(is_proposed(
+        &elements("comment"),
+        &elements("global-config")
+    ));
+}
+
+#[test]
+fn a_tab_that_is_enabled_starts_config_nodes_that_guarded_flows_may_use_and_needs_approval() {
+    let elements = |reference: &str, is_disabled: bool| {
+        let tab = json!({ "id": "t2", "type": "tab", "disabled": is_disabled });
+        let broker = json!({ "id": "m", "z": "t2", "type": "mqtt-broker", "host": "h" });
+        let user = json!({ "id": "a", "z": "t1", "type": "mqtt in", "broker": reference, "x": 1, "wires": [] });
+        set(&[json!({ "id": "t1", "type": "tab" }), tab, broker, user]).unwrap()
+    };
+    let toggled = |reference: &str, enabled: bool| {
+        is_proposed(
+            &elements(reference, enabled),
+            &elements(reference, !enabled),
+        )
+    };
+    for enabled in [true, false] {
+        assert!(toggled("${OF_THE_PROCESS}", enabled));
+        assert!(!toggled("other", enabled));
+    }
 }

@@ -121,6 +121,17 @@ impl Runs {
         found.map(|(_, node)| &node.node)
     }
 
+    /// The elements of the config nodes that run here and not, or in another way, in the other flow set.
+    pub fn differing_config_nodes<'r>(
+        &'r self,
+        other: &'r Self,
+    ) -> impl Iterator<Item = &'r Arc<Node>> {
+        let configs = self.nodes.iter().filter(|(_, node)| !node.node.placed);
+        let found =
+            configs.filter(|(id, node)| other.get(id).is_none_or(|there| !there.same(node)));
+        found.map(|(_, node)| &node.node)
+    }
+
     /// The running ids of config nodes that do not run in the same way in the other flow set, and of those that use one.
     fn differing_configs<'r>(
         &'r self,
