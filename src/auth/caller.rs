@@ -72,12 +72,7 @@ impl Caller {
     }
 }
 
-/// How a service token that this user made is known, for the audit log, the history and proposals.
-pub fn token_of(creator: &str) -> String {
-    format!("token of {creator}")
-}
-
-/// For the audit log.
+/// For the audit log, the history and proposals.
 impl fmt::Display for AuthMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -87,7 +82,7 @@ impl fmt::Display for AuthMethod {
             Self::Token(session) if session.is_basic() => f.write_str("basic"),
             Self::Token(session) if session.is_jwt() => f.write_str("jwt"),
             Self::Token(session) => match &session.creator {
-                Some(creator) => f.write_str(&token_of(creator)),
+                Some(creator) => write!(f, "token of {creator}"),
                 None => f.write_str("token"),
             },
             Self::Certificate(certificate) => write!(f, "certificate {}", certificate.fingerprint),

@@ -45,7 +45,7 @@ mod wakers;
 mod withheld;
 
 pub use auth_watch::{AuthWatch, Grant, Lapsed};
-pub use caller::{AuthMethod, Caller, Certificate, token_of};
+pub use caller::{AuthMethod, Caller, Certificate};
 pub use confirmation::{StepUpNeeded, Unconfirmed};
 pub use error::{CreateTokenError, OpenError, RevokeError, SignInError};
 pub use federated::{Federated, FederatedPermissions};

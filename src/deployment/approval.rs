@@ -1,7 +1,7 @@
 //! The approval of a proposal: by whom, and with whose rights.
 
 use super::proposal_error::ProposalError;
-use crate::auth::{AuthMethod, Caller, Lapsed, Permissions, token_of};
+use crate::auth::{AuthMethod, Caller, Lapsed, Permissions};
 use crate::policy::Verdict;
 use crate::store::{Proposal, Revision};
 use serde_json::Value as Json;
@@ -53,6 +53,11 @@ impl Approval {
     /// Makes the entry of the history that of the user who proposed the change, and names the one who approved it.
     pub(super) fn sign(&self, entry: &mut Revision) {
         let (number, approver) = (self.proposal.number, std::mem::take(&mut entry.user));
+        entry.message = [self.proposal.message.as_str(), &entry.message]
+            .into_iter()
+            .filter(|message| !message.is_empty())
+            .collect::<Vec<_>>()
+            .join(" / ");
         entry.how = format!(
             "{}; proposal {number}, approved by {approver} ({})",
             self.proposal.how, entry.how
@@ -76,7 +81,11 @@ pub(super) fn may_approve(
     if !is_user {
         return Err(ProposalError::NoUser);
     }
-    let is_own = |user: &str| user == proposal.user || proposal.how == token_of(user);
+    let is_own = |user: &str| {
+        [&proposal.user, &proposal.owner]
+            .into_iter()
+            .any(|own| own == user)
+    };
     if caller.is_some_and(|caller| is_own(&caller.user)) {
         return Err(ProposalError::Own);
     }

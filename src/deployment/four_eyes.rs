@@ -7,7 +7,7 @@ use super::approval::{Approval, may_approve};
 use super::permit::{permissions, still_permitted, who};
 use super::proposal_error::ProposalError;
 use super::{Authorized, Deployments, Error, name};
-use crate::audit::{Actor, Event};
+use crate::audit::Event;
 use crate::auth::Permissions;
 use crate::policy::{self, Deployment, Verdict, WRITE, Who};
 use crate::store::{Added, Decision, NewProposal, Proposal, ProposalState};
@@ -59,29 +59,36 @@ impl Deployments {
             return self.allowed(Verdict(vec![policy::unproposable(needed)]));
         }
         still_permitted(judged, by.watch, None)?;
-        Err(self.propose(&draft, by.actor, by.now).await?)
+        Err(self.propose(&draft, by).await?)
     }
 
     /// Keeps a change as a proposal. One that the user has proposed already is that proposal.
-    async fn propose(&self, draft: &Draft<'_>, actor: &Actor, now: u64) -> Result<Error, Error> {
+    async fn propose(&self, draft: &Draft<'_>, by: &Authorized<'_>) -> Result<Error, Error> {
+        let (actor, now) = (by.actor, by.now);
+        let owner = by.watch.caller().map_or("", |caller| caller.account());
         let limits = self.policy.load().approval.clone();
         let entry = Proposal {
             number: 0,
             runtime: self.runtime_name().to_owned(),
             state: ProposalState::Open,
             user: actor.user.clone(),
+            owner: owner.to_owned(),
             how: actor.by.clone(),
             address: actor.address.map_or_else(String::new, |a| a.to_string()),
             at: now,
             expires: now.saturating_add(limits.lifetime.as_secs()),
             kind: name(draft.kind).to_owned(),
             base: draft.base.to_owned(),
+            message: by.message.to_owned(),
             decided_by: String::new(),
             decided_at: None,
             reason: String::new(),
             rev: String::new(),
         };
         let mut facts = json!({ "type": entry.kind, "base": entry.base });
+        if !entry.message.is_empty() {
+            facts["message"] = entry.message.as_str().into();
+        }
         let new = NewProposal {
             entry,
             before: draft.asked.before.to_json(),

@@ -35,6 +35,9 @@ pub struct Proposal {
     pub state: ProposalState,
     /// The user who has proposed it.
     pub user: String,
+    /// The user whose share it takes and who may not approve it: of one by a service token, the
+    /// user who made that token.
+    pub owner: String,
     /// How the user was identified, as in the audit log.
     pub how: String,
     /// The client's address; empty: none.
@@ -45,6 +48,8 @@ pub struct Proposal {
     pub expires: u64,
     /// The deployment type.
     pub kind: String,
+    /// The message of its user; empty: none.
+    pub message: String,
     /// The revision that it changes.
     pub base: String,
     /// The user who has decided; empty: none.
@@ -297,7 +302,7 @@ impl Disk {
         let all = self.database.open_proposals(&entry.runtime, None)?;
         let own = self
             .database
-            .open_proposals(&entry.runtime, Some(&entry.user))?;
+            .open_proposals(&entry.runtime, Some(&entry.owner))?;
         Ok(if own.0 >= limits.per_user {
             Some(TooMany::OfUser(own.0))
         } else if all.0 >= limits.open {

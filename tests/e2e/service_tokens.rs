@@ -6,7 +6,7 @@ use crate::harness::{Gateway, hash, program, until};
 use crate::multiple_upstreams::{in_front_of, named};
 use crate::passkeys::{LINES, registered};
 use crate::policies::tab_with;
-use crate::proposals::{approving, decide, propose};
+use crate::proposals::{approving, decide, deploy, propose};
 use serde_json::{Value as Json, json};
 use std::process::Stdio;
 
@@ -318,6 +318,24 @@ async fn a_user_proposes_with_an_own_token_and_approves_it() {
     assert_eq!(refusal(&answer), (403, "proposal_refused".into()));
     assert_eq!(gateway.flows(&admin).await["flows"], json!([]));
     assert_eq!(decide(&gateway, &admin, &path, "approve").await.status, 200);
+}
+
+#[tokio::test]
+async fn proposals_of_service_tokens_count_for_the_user_who_made_them() {
+    let lines = approving("approve = [\"*\"]\nmax_proposals_per_user = 2")
+        .replace("\"flows.approve\"", "\"flows.approve\", \"gateway.tokens\"");
+    let gateway = Gateway::with(&lines);
+    let (ann, admin) = (gateway.sign_in("ann").await, gateway.sign_in("admin").await);
+    for (name, tab) in [("one", "a"), ("two", "b")] {
+        let token = made(&gateway, &admin, name, &["flows.read", "flows.write"]).await;
+        propose(&gateway, &token, &tab_with(tab, "comment")).await;
+    }
+    let third = made(&gateway, &admin, "ann", &["flows.read", "flows.write"]).await;
+    let answer = deploy(&gateway, &third, &tab_with("c", "comment")).await;
+    assert_eq!(refusal(&answer), (429, "too_many_proposals".into()));
+    // A token of the name of another user takes nothing of that one's share.
+    propose(&gateway, &ann, &tab_with("c", "comment")).await;
+    propose(&gateway, &ann, &tab_with("d", "comment")).await;
 }
 
 #[tokio::test]

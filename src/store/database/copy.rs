@@ -147,6 +147,8 @@ const TABLES: &[Table] = &[
             ("expires", Integer),
             ("kind", Text),
             ("base", Text),
+            ("message", Text),
+            ("owner", Text),
             ("decided_by", Text),
             ("decided_at", Integer),
             ("reason", Text),

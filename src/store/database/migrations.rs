@@ -116,6 +116,10 @@ pub(super) const MIGRATIONS: &[&str] = &["
     ) STRICT, WITHOUT ROWID;
 ", "
     ALTER TABLE session ADD COLUMN mac BLOB;
+", "
+    ALTER TABLE proposal ADD COLUMN message TEXT NOT NULL DEFAULT '';
+    ALTER TABLE proposal ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+    UPDATE proposal SET owner = CASE WHEN how LIKE 'token of %' THEN substr(how, 10) ELSE user END;
 "];
 
 /// The number of migrations applied to a database.

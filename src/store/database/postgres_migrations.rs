@@ -116,6 +116,11 @@ const MIGRATIONS: &[&str] = &[
     "
     ALTER TABLE session ADD COLUMN mac BYTEA;
 ",
+    r#"
+    ALTER TABLE proposal ADD COLUMN message TEXT NOT NULL DEFAULT '';
+    ALTER TABLE proposal ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+    UPDATE proposal SET owner = CASE WHEN how LIKE 'token of %' THEN substr(how, 10) ELSE "user" END;
+"#,
 ];
 
 /// The version from which on rows of sessions have MACs. Those that are there get theirs in the

@@ -14,7 +14,7 @@ pub(in crate::store) struct Stored {
 }
 
 /// The columns that [`entry`] reads.
-const ENTRY: &str = r#"number, runtime, state, "user", how, address, at, expires, kind, base, decided_by, decided_at, reason, rev"#;
+const ENTRY: &str = r#"number, runtime, state, "user", how, address, at, expires, kind, base, decided_by, decided_at, reason, rev, message, owner"#;
 
 impl Database {
     /// Adds an open proposal with the flow sets before and after; answers its number.
@@ -27,18 +27,20 @@ impl Database {
     ) -> Result<u64, Error> {
         self.connection.transact(|transaction| {
             transaction.one(
-                r#"INSERT INTO proposal (runtime, "user", how, address, at, expires, kind, base, bytes, before, after,
-                    credentials, replacing)
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number"#,
+                r#"INSERT INTO proposal (runtime, "user", owner, how, address, at, expires, kind, base, message, bytes,
+                    before, after, credentials, replacing)
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number"#,
                 values![
                     &entry.runtime,
                     &entry.user,
+                    &entry.owner,
                     &entry.how,
                     &entry.address,
                     integer(entry.at),
                     integer(entry.expires),
                     &entry.kind,
                     &entry.base,
+                    &entry.message,
                     count(bytes),
                     &pack(before),
                     &pack(after),
@@ -76,19 +78,19 @@ impl Database {
         self.connection.query(sql, like, |row| row.unsigned(0))
     }
 
-    /// The number of open proposals for a runtime, of one user or of all, and their bytes.
+    /// The number of open proposals for a runtime, of one owner or of all, and their bytes.
     pub(in crate::store) fn open_proposals(
         &self,
         runtime: &str,
-        user: Option<&str>,
+        owner: Option<&str>,
     ) -> Result<(usize, usize), Error> {
-        let sql = r#"SELECT count(*), CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM proposal
-            WHERE state = 'open' AND runtime = ?1 AND (?2 IS NULL OR "user" = ?2)"#;
+        let sql = "SELECT count(*), CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM proposal
+            WHERE state = 'open' AND runtime = ?1 AND (?2 IS NULL OR owner = ?2)";
         let number = |row: &Row<'_>, column: usize| {
             let number = row.unsigned(column)?;
             Ok::<_, Error>(usize::try_from(number).unwrap_or(usize::MAX))
         };
-        self.connection.one(sql, values![runtime, user], |row| {
+        self.connection.one(sql, values![runtime, owner], |row| {
             Ok((number(row, 0)?, number(row, 1)?))
         })
     }
@@ -228,5 +230,7 @@ fn entry(row: &Row<'_>) -> Result<Proposal, Error> {
         decided_at: row.unsigned_if_any(11)?,
         reason: row.get(12)?,
         rev: row.get(13)?,
+        message: row.get(14)?,
+        owner: row.get(15)?,
     })
 }
