@@ -1,25 +1,40 @@
-//! The difference of two flow sets as clients get it: what differs, by flow.
+//! The difference of two flow sets as clients get it: what differs, by flow, changes first.
 
+use super::error::Error;
+use super::query::parameter;
 use flows::{Compared, Difference, FlowSet, Property, compare, flow_of};
+use hyper::http::request::Parts;
 use serde_json::{Map, Value as Json, json};
 use smol_str::SmolStr;
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
 
-/// The most elements listed. Our choice: more than a person reads; all are counted.
-const MAX_LISTED: usize = 1_000;
+/// The most elements of a page. Our choice: more than a person reads at once; all are counted.
+const PAGE: usize = 1_000;
 
-/// The difference from `old` to `new`. `secrets` are the ids whose credentials differ; `None`: that is not known.
+/// The number of elements before the page that a request asks for.
+pub(super) fn offset(head: &Parts) -> Result<usize, Error> {
+    let offset = parameter(head, "offset").map_or(Some(0), |offset| offset.parse().ok());
+    offset.ok_or(Error::Parameter("offset must be a whole number"))
+}
+
+/// The difference from `old` to `new`, from `offset` on. `secrets` are the ids whose credentials
+/// differ; `None`: that is not known.
 pub(super) fn shown(
     old: &FlowSet,
     new: &FlowSet,
     secrets: Option<&HashSet<SmolStr>>,
+    offset: usize,
 ) -> Map<String, Json> {
-    let compared = compare(old, new, secrets.unwrap_or(&HashSet::new()));
+    let mut compared = compare(old, new, secrets.unwrap_or(&HashSet::new()));
+    // Many new elements hide no change of one that runs.
+    compared.sort_by_key(|one| one.difference.rank());
     let count = |difference: Difference| {
         let same = compared.iter().filter(|one| one.difference == difference);
         same.count()
     };
-    let listed = &compared[..compared.len().min(MAX_LISTED)];
+    let rest = compared.get(offset..).unwrap_or_default();
+    let listed = &rest[..rest.len().min(PAGE)];
     let mut shown = Map::new();
     for difference in [
         Difference::Added,
@@ -31,7 +46,7 @@ pub(super) fn shown(
         shown.insert(difference.name().into(), count(difference).into());
     }
     shown.insert("credentials_compared".into(), secrets.is_some().into());
-    shown.insert("omitted".into(), (compared.len() - listed.len()).into());
+    shown.insert("omitted".into(), (rest.len() - listed.len()).into());
     shown.insert("flows".into(), by_flow(listed, old, new).into());
     shown
 }
@@ -84,4 +99,86 @@ pub(super) fn properties(properties: &[Property]) -> Json {
         (name.clone(), Json::Object(values))
     });
     shown.collect::<Map<_, _>>().into()
+}
+
+/// JSON text in which each character that a terminal or an editor does not show is escaped: controls
+/// of the direction of text, spaces of no width, variation selectors, tags. No user approves what
+/// looks like something else.
+pub(super) fn escaped(json: &Json) -> String {
+    let text = json.to_string();
+    if !text.contains(is_invisible) {
+        return text;
+    }
+    let mut escaped = String::with_capacity(text.len() + 64);
+    for character in text.chars() {
+        if is_invisible(character) {
+            let mut units = [0; 2];
+            for unit in character.encode_utf16(&mut units) {
+                // No error: a string takes all.
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
+}
+
+/// Whether a character has no glyph of its own: `Default_Ignorable_Code_Point`, and `Cc`, `Cf`, `Zl`
+/// and `Zp`, of the Unicode Character Database 16.0. In JSON text there are no control characters
+/// before U+007F.
+fn is_invisible(character: char) -> bool {
+    matches!(character,
+        '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
+        | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn set(elements: &Json) -> FlowSet {
+        FlowSet::parse(elements.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_change_comes_before_any_number_of_new_elements_and_the_pages_have_them_all() {
+        let function =
+            |code: &str| json!({ "id": "f", "type": "function", "z": "t", "func": code });
+        let mut after: Vec<Json> = (0..1_500)
+            .map(|n| json!({ "id": format!("a{n:04}"), "type": "comment", "z": "t" }))
+            .collect();
+        after.push(function("return 2"));
+        let (before, after) = (set(&json!([function("return 1")])), set(&after.into()));
+        let page = |offset| shown(&before, &after, None, offset);
+        let elements = |page: &Map<String, Json>| page["flows"][0]["elements"].clone();
+        let first = page(0);
+        assert_eq!(
+            (&first["added"], &first["omitted"]),
+            (&json!(1_500), &json!(501))
+        );
+        assert_eq!(
+            elements(&first)[0]["properties"]["func"]["after"],
+            "return 2"
+        );
+        let second = page(1_000);
+        assert_eq!(second["omitted"], 0);
+        assert_eq!(elements(&second).as_array().unwrap().len(), 501);
+        assert_eq!(page(1_501)["flows"], json!([]));
+        assert_eq!(page(usize::MAX)["flows"], json!([]));
+    }
+
+    #[test]
+    fn what_no_reader_sees_is_escaped_and_remains_the_same() {
+        let code = json!("if (a /*\u{202e} ) // \u{200b}\u{2066}*/ == \"ü\\n\u{e0041}\u{fe0f}\")");
+        let text = escaped(&code);
+        let seen = r#""if (a /*\u202e ) // \u200b\u2066*/ == \"ü\\n\udb40\udc41\ufe0f\")""#;
+        assert_eq!(text, seen);
+        assert_eq!(serde_json::from_str::<Json>(&text).unwrap(), code);
+    }
 }

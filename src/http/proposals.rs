@@ -96,11 +96,12 @@ fn filter(head: &Parts, runtime: &str) -> Result<ProposalFilter, Error> {
 /// `GET /gateway/proposals/:id?flows=true`
 async fn read(ctx: &RequestContext<'_>, path: &Path<'_>, number: u64) -> Answer {
     let with_flows = flag(ctx.head, "flows", "flows must be true or false")?;
+    let offset = flow_diff::offset(ctx.head)?;
     let deployments = &ctx.backend.deployments;
     let proposal = deployments.proposal(number).await?;
     let content = deployments.proposal_content(number).await?;
     let entry = entry(path, &proposal);
-    let shown = move || shown(entry, &content, with_flows);
+    let shown = move || shown(entry, &content, with_flows, offset);
     let text = ctx.blocking(shown).await?.map_err(failed)?;
     Ok(response::json(StatusCode::OK, text))
 }
@@ -109,11 +110,12 @@ fn shown(
     mut entry: Json,
     content: &ProposalContent,
     with_flows: bool,
+    offset: usize,
 ) -> Result<String, store::Error> {
     let (before, after) = content.sets()?;
     let secrets = content.credential_ids();
-    entry["diff"] = flow_diff::shown(&before, &after, secrets.as_ref()).into();
-    let mut text = entry.to_string();
+    entry["diff"] = flow_diff::shown(&before, &after, secrets.as_ref(), offset).into();
+    let mut text = flow_diff::escaped(&entry);
     if with_flows {
         text.pop();
         text = text + ",\"flows\":" + &after.to_json() + "}";
@@ -135,6 +137,7 @@ fn entry(path: &Path<'_>, proposal: &Proposal) -> Json {
         "expires": rfc3339(proposal.expires),
         "type": proposal.kind,
         "base": proposal.base,
+        "message": given(&proposal.message),
         "decided_by": given(&proposal.decided_by),
         "decided": proposal.decided_at.map(rfc3339),
         "reason": given(&proposal.reason),

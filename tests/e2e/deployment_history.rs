@@ -146,21 +146,21 @@ async fn a_diff_names_each_change_and_no_secret() {
         "added": 1, "removed": 1, "changed": 2, "moved": 1, "repositioned": 1, "credentials_compared": true,
         "omitted": 0,
         "flows": [
-            { "id": "B", "label": "Other", "elements": [
-                { "id": "moved", "type": "debug", "name": null, "difference": "moved",
-                  "properties": { "z": { "before": "A", "after": "B" } } },
-                { "id": "fresh", "type": "debug", "name": null, "difference": "added" },
-                { "id": "gone", "type": "debug", "name": null, "difference": "removed" },
-            ] },
             { "id": "A", "label": "Line", "elements": [
-                { "id": "placed", "type": "debug", "name": null, "difference": "repositioned",
-                  "properties": { "x": { "before": 1, "after": 9 } } },
                 { "id": "named", "type": "debug", "name": "new", "difference": "changed",
                   "properties": { "name": { "before": "old", "after": "new" } } },
+                { "id": "placed", "type": "debug", "name": null, "difference": "repositioned",
+                  "properties": { "x": { "before": 1, "after": 9 } } },
             ] },
             { "id": null, "label": null, "elements": [
                 { "id": "broker", "type": "mqtt-broker", "name": null, "difference": "changed",
                   "credentials": "changed" },
+            ] },
+            { "id": "B", "label": "Other", "elements": [
+                { "id": "moved", "type": "debug", "name": null, "difference": "moved",
+                  "properties": { "z": { "before": "A", "after": "B" } } },
+                { "id": "gone", "type": "debug", "name": null, "difference": "removed" },
+                { "id": "fresh", "type": "debug", "name": null, "difference": "added" },
             ] },
         ],
         "from": from, "to": to,

@@ -150,6 +150,54 @@ async fn the_entry_of_the_history_names_who_proposed_and_who_approved() {
 }
 
 #[tokio::test]
+async fn the_message_of_a_proposal_is_shown_to_those_who_decide_and_kept_with_theirs() {
+    for case in cases(&approving("approve = [\"*\"]")).await {
+        let gateway = &case.gateway;
+        let (ann, bob) = (gateway.sign_in("ann").await, gateway.sign_in("bob").await);
+        let request = gateway.deployment(&ann, &tab_with("a", "comment"), None);
+        let request = request.header("Service-Deployment-Type", "nodes");
+        let proposed = request
+            .header("Flowgate-Message", "a new pump")
+            .send()
+            .await;
+        let path = proposed.header("location").to_owned();
+        assert_eq!(read(gateway, &bob, &path).await["message"], "a new pump");
+        assert_eq!(
+            events(gateway, "proposal.create").await[0]["message"],
+            "a new pump"
+        );
+        let approve = gateway.post(&format!("{path}/approve")).token(&bob);
+        let approve = approve
+            .header("Flowgate-Message", "seen on site")
+            .json(&json!({}));
+        assert_eq!(approve.send().await.status, 200);
+        let list = read(gateway, &ann, "/gateway/deployments").await;
+        let entry = &list["deployments"][0];
+        assert_eq!(entry["message"], "a new pump / seen on site");
+    }
+}
+
+#[tokio::test]
+async fn starting_and_stopping_all_flows_needs_the_right_to_approve() {
+    for case in cases(&approving("approve = [\"p\"]")).await {
+        let gateway = &case.gateway;
+        let (ann, bob) = (gateway.sign_in("ann").await, gateway.sign_in("bob").await);
+        for state in ["stop", "start"] {
+            let request = |token: &str| gateway.post("/flows/state").token(token);
+            let answer = request(&ann).json(&json!({ "state": state })).send().await;
+            let (status, code, rules) = refusal(&answer);
+            assert_eq!(
+                (status, code.as_str()),
+                (403, "policy_refused"),
+                "{rules:?}"
+            );
+            let answer = request(&bob).json(&json!({ "state": state })).send().await;
+            assert!((200..300).contains(&answer.status), "{}", answer.text());
+        }
+    }
+}
+
+#[tokio::test]
 async fn only_changes_of_the_named_flows_need_approval_with_the_shared_elements_that_they_use() {
     let flows = json!([
         { "id": "p", "type": "tab", "label": "Line 3" },

@@ -49,6 +49,17 @@ impl Difference {
             Self::Repositioned => "repositioned",
         }
     }
+
+    /// Its place in a list that is to be read: what changes or ends what runs comes first.
+    pub fn rank(self) -> u8 {
+        match self {
+            Self::Changed => 0,
+            Self::Moved => 1,
+            Self::Removed => 2,
+            Self::Added => 3,
+            Self::Repositioned => 4,
+        }
+    }
 }
 
 /// The elements that differ, in the order of the new set, the removed ones last. `credentials` are the ids whose

@@ -2,7 +2,7 @@
 
 import * as api from './api.js';
 import { Drawing } from './drawing.js';
-import { h, put } from './dom.js';
+import { h, put, toast } from './dom.js';
 import { element } from './element_diff.js';
 import { marked } from './scene.js';
 import { number, t } from './text.js';
@@ -17,20 +17,22 @@ export async function changes(place, { from, to, flow, isCurrent, act }) {
         put(place, h('p', { class: 'notice' }, t('changes.first')));
         return () => {};
     }
+    const page = (offset) => api.read('gateway/diff', { from, to, offset });
     let diff;
     try {
-        diff = await api.read('gateway/diff', { from, to });
+        diff = await page(0);
     } catch (error) {
         if (error.status !== 404) throw error;
         put(place, h('p', { class: 'notice warn' }, t('changes.forgotten')));
         return () => {};
     }
     if (!isCurrent()) return () => {};
-    return difference(place, diff, { flow, act, sets: () => Promise.all([api.flowSet(from), api.flowSet(to)]) });
+    return difference(place, diff, { flow, act, page, sets: () => Promise.all([api.flowSet(from), api.flowSet(to)]) });
 }
 
-// Shows a difference that is there; `sets` fetches the flow sets before and after for the drawing.
-export function difference(place, diff, { flow, act = () => null, sets }) {
+// Shows a difference whose first page is there; `page` fetches the elements from an offset on, `sets` the flow sets
+// before and after for the drawing. `onLeft` is told how many elements are not listed yet.
+export function difference(place, diff, { flow, act = () => null, page, sets, onLeft = () => {} }) {
     const ordered = [...diff.flows].sort((a, b) => (b.id === flow) - (a.id === flow));
     const drawn = ordered.filter((one) => one.id !== null && one.elements.some((found) => found.type !== 'tab'));
     const stage = h('div', { class: 'stack' });
@@ -38,8 +40,7 @@ export function difference(place, diff, { flow, act = () => null, sets }) {
         ordered.length === 0 && h('p', { class: 'empty' }, t('changes.none')),
         !diff.credentials_compared && ordered.length > 0 && h('p', { class: 'small muted' }, t('changes.no_credentials')),
         drawn.length > 0 && stage,
-        ordered.map((one) => section(one, act)),
-        diff.omitted > 0 && h('p', { class: 'muted' }, t('changes.omitted', { n: diff.omitted })));
+        listing(diff, ordered, { act, page, onLeft }));
     return drawn.length > 0 ? drawings(stage, drawn, sets) : () => {};
 }
 
@@ -53,10 +54,48 @@ function name({ id, label }) {
     return id === null ? t('changes.shared') : String(label || id);
 }
 
-function section(flow, act) {
+// The elements by flow, page by page.
+function listing(diff, ordered, { act, page, onLeft }) {
+    let left = 0;
+    const tell = (change) => onLeft(left += change);
+    const list = h('div', { class: 'stack' });
+    let offset = 0;
+    const add = ({ flows, omitted }) => {
+        for (const one of flows) {
+            offset += one.elements.length;
+            left += Math.max(0, one.elements.length - SHOWN);
+            list.append(section(one, act, tell));
+        }
+        if (omitted > 0) list.append(next(omitted));
+        tell(omitted);
+    };
+    const next = (omitted) => {
+        const button = h('button', { onclick: async () => {
+            button.disabled = true;
+            try {
+                const more = await page(offset);
+                button.remove();
+                left -= omitted;
+                add(more);
+            } catch (error) {
+                button.disabled = false;
+                toast(error.message);
+            }
+        } }, t('changes.omitted', { n: omitted }));
+        return button;
+    };
+    add({ flows: ordered, omitted: diff.omitted });
+    return list;
+}
+
+function section(flow, act, tell) {
     const list = h('div', null, flow.elements.slice(0, SHOWN).map(element));
     const left = flow.elements.length - SHOWN;
-    const more = left > 0 && h('button', { onclick: () => { more.remove(); list.append(...flow.elements.slice(SHOWN).map(element)); } }, t('changes.more', { n: left }));
+    const more = left > 0 && h('button', { onclick: () => {
+        more.remove();
+        list.append(...flow.elements.slice(SHOWN).map(element));
+        tell(-left);
+    } }, t('changes.more', { n: left }));
     const label = name(flow);
     return h('section', { class: 'card', 'aria-label': label },
         h('div', { class: 'row between' }, h('h3', null, label), act({ id: flow.id, label })), h('br'), list, more);

@@ -26,8 +26,29 @@ function add(element, children) {
     for (const child of children) {
         if (Array.isArray(child)) add(element, child);
         else if (child instanceof Node) element.append(child);
-        else if (child !== null && child !== undefined && child !== false) element.append(String(child));
+        else if (child !== null && child !== undefined && child !== false) element.append(...visible(String(child), element));
     }
+}
+
+// Characters without a glyph, such as those that turn the direction of text, but for the ends of lines and the
+// selectors that make an emoji of its symbol.
+const INVISIBLE = /(?![\t\n]|\r\n|\r$|(?<=\p{Extended_Pictographic})\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}]/gu;
+
+// A text as what is to be put into an element: each invisible character as `\u{…}`, marked where marks can be.
+function visible(text, element) {
+    const code = (character) => `\\u{${character.codePointAt(0).toString(16).toUpperCase()}}`;
+    if (!(element instanceof HTMLElement) || ['OPTION', 'TEXTAREA'].includes(element.tagName)) return [text.replace(INVISIBLE, code)];
+    const pieces = [];
+    let end = 0;
+    for (const found of text.matchAll(INVISIBLE)) {
+        const mark = document.createElement('mark');
+        mark.className = 'invisible';
+        mark.textContent = code(found[0]);
+        pieces.push(text.slice(end, found.index), mark);
+        end = found.index + found[0].length;
+    }
+    pieces.push(text.slice(end));
+    return pieces;
 }
 
 // Puts these in the place of all that is in an element.

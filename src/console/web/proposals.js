@@ -84,14 +84,19 @@ class Proposals {
             const found = await api.read(path, { flows: 'true' });
             if (this.stopped || this.chosen !== number) return;
             const place = h('div', { class: 'stack' });
-            put(this.detail, this.header(found, path), place);
-            this.leave = difference(place, found.diff, { sets: async () => [await api.flowSet(found.base), found.flows ?? []] });
+            const approve = h('div', { class: 'row' });
+            put(this.detail, this.header(found, path, approve), place);
+            this.leave = difference(place, found.diff, {
+                sets: async () => [await api.flowSet(found.base), found.flows ?? []],
+                page: async (offset) => (await api.read(path, { offset })).diff,
+                onLeft: (left) => put(approve, this.approval(found, path, left)),
+            });
         } catch (error) {
             put(this.detail, h('p', { class: 'notice bad', role: 'alert' }, error.message));
         }
     }
 
-    header(found, path) {
+    header(found, path, approve) {
         const fact = (name, value) => value && [h('dt', null, t(`fact.${name}`)), h('dd', null, value)];
         return h('div', { class: 'card stack' },
             h('a', { class: 'back', href: '#/proposals' }, t('proposals.back')),
@@ -101,21 +106,36 @@ class Proposals {
                 fact('time', moment(found.time)),
                 found.state === 'open' && fact('expires', `${moment(found.expires)} (${ago(found.expires)})`),
                 fact('address', found.address && `${found.address} (${found.by})`),
+                fact('message', found.message),
                 fact('base', h('code', { title: found.base }, found.base.slice(0, 12))),
                 fact('decided_by', found.decided_by), fact('reason', found.reason)),
-            found.state === 'open' && h('div', { class: 'row' }, this.buttons(found, path)));
+            found.state === 'open' && h('div', { class: 'row' }, approve, this.buttons(found, path)));
+    }
+
+    approves(found) {
+        return session.may('flows.approve') && session.current().name !== found.user;
+    }
+
+    button(name, style, ask) {
+        return h('button', { class: style, onclick: async () => (await ask()) && this.decided(name) }, t(`proposals.${name}`));
+    }
+
+    // The button to approve, once all that would be approved is listed.
+    approval(found, path, left) {
+        if (!this.approves(found)) return null;
+        if (left > 0) return h('p', { class: 'small muted' }, t('proposals.left', { n: left }));
+        return this.button('approve', 'primary', () => confirm({
+            title: t('proposals.approve'), text: t('proposals.approve_text'), action: t('proposals.approve'),
+            field: { label: t('undo.message'), max: 500 },
+            act: (text) => api.send('POST', `${path}/approve`, { headers: api.message(text) }),
+        }));
     }
 
     buttons(found, path) {
         const isOwn = session.current().name === found.user;
-        const approves = session.may('flows.approve') && !isOwn;
-        const button = (name, style, ask) => h('button', { class: style, onclick: async () => (await ask()) && this.decided(name) }, t(`proposals.${name}`));
+        const approves = this.approves(found);
+        const button = (name, style, ask) => this.button(name, style, ask);
         return [
-            approves && button('approve', 'primary', () => confirm({
-                title: t('proposals.approve'), text: t('proposals.approve_text'), action: t('proposals.approve'),
-                field: { label: t('undo.message'), max: 500 },
-                act: (text) => api.send('POST', `${path}/approve`, { headers: api.message(text) }),
-            })),
             approves && button('reject', 'danger', () => confirm({
                 title: t('proposals.reject'), action: t('proposals.reject'), danger: true,
                 field: { label: t('proposals.reason'), max: 200, required: true },

@@ -32,6 +32,7 @@ pub(super) async fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Err
     let from = parameter(ctx.head, "from").ok_or(missing)?;
     let (from, old) = found(ctx, Some(&from)).await?;
     let (to, new) = found(ctx, parameter(ctx.head, "to").as_deref()).await?;
+    let offset = flow_diff::offset(ctx.head)?;
     let is_upstream = ctx.backend.runtime.upstream().is_some();
     let active = ctx.backend.deployments.active();
     let shown = ctx.blocking(move || {
@@ -39,15 +40,12 @@ pub(super) async fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Err
         if is_upstream {
             (old.credentials, new.credentials) = (None, None);
         }
-        Ok::<_, store::Error>(shown(&old, &new))
+        let mut shown = shown(&old, &new, offset);
+        shown.insert("from".into(), from.into());
+        shown.insert("to".into(), to.into());
+        Ok::<_, store::Error>(flow_diff::escaped(&shown.into()))
     });
-    let mut shown = shown.await??;
-    shown.insert("from".into(), from.into());
-    shown.insert("to".into(), to.into());
-    Ok(response::json(
-        StatusCode::OK,
-        Json::Object(shown).to_string(),
-    ))
+    Ok(response::json(StatusCode::OK, shown.await??))
 }
 
 /// A flow set with its revision; without one, the active flow set. The engine's active one need not be in the history:
@@ -93,10 +91,10 @@ impl Found {
     }
 }
 
-fn shown(old: &Side, new: &Side) -> Map<String, Json> {
+fn shown(old: &Side, new: &Side, offset: usize) -> Map<String, Json> {
     let secrets = match (&old.credentials, &new.credentials) {
         (Some(old), Some(new)) => Some(old.differing(new)),
         _ => None,
     };
-    flow_diff::shown(&old.flows, &new.flows, secrets.as_ref())
+    flow_diff::shown(&old.flows, &new.flows, secrets.as_ref(), offset)
 }
