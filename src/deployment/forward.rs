@@ -195,7 +195,7 @@ impl Deployments {
             Some((kind, flows)) => self.keep_change((kind, rev, flows), by).await,
             None => rev,
         };
-        self.tell_change_there(before, rev.as_deref()).await;
+        self.tell_change_there(before, rev.as_deref(), by).await;
         rev
     }
 

@@ -65,14 +65,13 @@ impl Deployments {
     /// Keeps a change as a proposal. One that the user has proposed already is that proposal.
     async fn propose(&self, draft: &Draft<'_>, by: &Authorized<'_>) -> Result<Error, Error> {
         let (actor, now) = (by.actor, by.now);
-        let owner = by.watch.caller().map_or("", |caller| caller.account());
         let limits = self.policy.load().approval.clone();
         let entry = Proposal {
             number: 0,
             runtime: self.runtime_name().to_owned(),
             state: ProposalState::Open,
             user: actor.user.clone(),
-            owner: owner.to_owned(),
+            owner: by.owner().to_owned(),
             how: actor.by.clone(),
             address: actor.address.map_or_else(String::new, |a| a.to_string()),
             at: now,

@@ -4,12 +4,14 @@
 
 #[cfg(feature = "engine")]
 use super::engine_health::endpoint;
-use super::{Active, Deployments, Error, Runtime};
+use super::{Active, Authorized, Deployments, Error, Runtime};
 use crate::audit::{Actor, Event};
 use crate::config::Health;
 use crate::upstream::{Outcome, probe};
 use flows::{Credentials, FlowSet, Submission};
 use serde_json::json;
+use smol_str::SmolStr;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -24,8 +26,12 @@ const MIN_MESSAGES: f64 = 10.0;
 /// A deployment that users made, and that is to be watched.
 #[derive(Debug)]
 pub struct Change {
+    /// The user who made it, or whose service token did; empty: an anonymous one.
+    pub user: String,
     /// What was active before it; of an upstream without credentials.
     pub before: Arc<Active>,
+    /// The tabs on which it changes what runs.
+    pub flows: HashSet<SmolStr>,
     /// Its revision.
     pub rev: String,
     /// How its flows are to be watched.
@@ -77,9 +83,17 @@ impl Deployments {
     }
 
     /// What was active before is kept only if the deployment is watched.
-    pub(super) fn tell_change(&self, before: Arc<Active>, rev: &str) {
+    pub(super) fn tell_change(
+        &self,
+        before: Arc<Active>,
+        rev: &str,
+        flows: impl FnOnce(&FlowSet) -> HashSet<SmolStr>,
+        by: &Authorized<'_>,
+    ) {
         let change = self.health().map(|health| {
             Arc::new(Change {
+                user: by.owner().to_owned(),
+                flows: flows(&before.flows),
                 before,
                 rev: rev.to_owned(),
                 health,
@@ -89,7 +103,12 @@ impl Deployments {
     }
 
     /// The same of a deployment to an upstream, which is asked for its revision if its answer has not named it.
-    pub(super) async fn tell_change_there(&self, before: Option<Arc<Active>>, rev: Option<&str>) {
+    pub(super) async fn tell_change_there(
+        &self,
+        before: Option<Arc<Active>>,
+        rev: Option<&str>,
+        by: &Authorized<'_>,
+    ) {
         let before = before.filter(|_| self.health().is_some());
         let Some((upstream, before)) = self.runtime.upstream().zip(before) else {
             return;
@@ -99,7 +118,7 @@ impl Deployments {
             None => self.found_there(upstream).await.map(|found| found.rev),
         };
         match asked {
-            Ok(rev) => self.tell_change(before, &rev),
+            Ok(rev) => self.tell_change(before, &rev, |_| HashSet::new(), by),
             Err(error) => tracing::warn!(%error, "the deployment is not watched"),
         }
     }
@@ -109,8 +128,12 @@ impl Deployments {
         self.policy.load().health.clone()
     }
 
-    /// The counts of now; of an upstream none.
-    pub fn counts(&self) -> Counts {
+    /// The counts of now, with the errors on such tabs; of an upstream none.
+    #[cfg_attr(
+        not(feature = "engine"),
+        allow(unused_variables, reason = "an upstream has no counts")
+    )]
+    pub fn counts(&self, flows: &HashSet<SmolStr>) -> Counts {
         match &self.runtime {
             #[cfg(feature = "engine")]
             Runtime::Own(_) => {
@@ -118,7 +141,7 @@ impl Deployments {
                 let timers = lateness.buckets.iter().sum::<u64>();
                 Counts {
                     messages: self.metrics.total("flowgate_node_messages_total"),
-                    errors: self.metrics.total("flowgate_node_errors_total"),
+                    errors: self.metrics.errors_on(flows),
                     timers: timers as f64,
                     late: lateness.sum.as_secs_f64(),
                 }
@@ -127,12 +150,17 @@ impl Deployments {
         }
     }
 
-    /// What is wrong with the flows, if something is. `before`: the counts at the last check.
+    /// What is wrong with the flows after a change, if something is. `before`: the counts at the last check.
     #[cfg_attr(
         not(feature = "engine"),
         allow(unused_variables, reason = "an upstream has no counts")
     )]
-    pub async fn check_health(&self, health: &Health, before: &Counts) -> Result<(), String> {
+    pub async fn check_health(
+        &self,
+        health: &Health,
+        flows: &HashSet<SmolStr>,
+        before: &Counts,
+    ) -> Result<(), String> {
         if let Some(url) = &health.url {
             let status = match timeout(CHECK_TIMEOUT, probe(url)).await {
                 Err(_) => return Err(format!("{url} gave no answer within {CHECK_TIMEOUT:?}")),
@@ -149,7 +177,7 @@ impl Deployments {
                 if let Some(path) = &health.endpoint {
                     endpoint(engine, path, CHECK_TIMEOUT).await?;
                 }
-                self.counts().judge(before, health)
+                self.counts(flows).judge(before, health)
             }
             Runtime::Upstream(_) => Ok(()),
         }

@@ -74,6 +74,18 @@ pub struct Authorized<'a> {
     pub trace: Option<&'a Trace>,
 }
 
+impl Authorized<'_> {
+    /// The user whose change it is: of an approved proposal the one who made it, of a service token the one who made that;
+    /// empty: an anonymous caller.
+    pub(super) fn owner(&self) -> &str {
+        let proposed = self
+            .approval
+            .map(|approval| approval.proposal.owner.as_str());
+        let account = || self.watch.caller().map(|caller| caller.account().as_str());
+        proposed.or_else(account).unwrap_or_default()
+    }
+}
+
 /// The active flow set and its name.
 #[derive(Debug)]
 pub struct Active {
@@ -306,9 +318,11 @@ impl Deployments {
     /// Tells editors, the watch over the flows and the proposal that was approved that other flows are active.
     async fn announce(&self, (before, active): (Arc<Active>, Arc<Active>), by: &Authorized<'_>) {
         let rev = active.rev.clone();
+        let after = Arc::clone(&active.flows);
         self.active.send_replace(active);
         self.runtime.announce(&rev);
-        self.tell_change(before, &rev);
+        let flows = |before: &FlowSet| policy::running_otherwise(before, &after);
+        self.tell_change(before, &rev, flows, by);
         self.close_approved(&rev, by).await;
     }
 

@@ -44,6 +44,10 @@ impl engine::metrics::Metrics for Metrics {
         }
     }
 
+    fn error_on(&self, tab: &str) {
+        self.errors_on.add(tab);
+    }
+
     fn running(&self, nodes: usize, flows: usize) {
         self.running(nodes, flows);
     }

@@ -11,6 +11,8 @@ mod comms;
 #[cfg(feature = "engine")]
 mod engine;
 mod exposition;
+#[cfg(feature = "engine")]
+mod flow_errors;
 mod histogram;
 mod labels;
 #[cfg(feature = "console")]
@@ -38,6 +40,10 @@ use histogram::Histograms;
 use metrics::Gauge;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use register::{Access, Connections, Deployments, Flows, Requests, gauge};
+#[cfg(feature = "engine")]
+use smol_str::SmolStr;
+#[cfg(feature = "engine")]
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -58,6 +64,8 @@ pub struct Metrics {
     leader: OnceLock<Gauge>,
     #[cfg(feature = "engine")]
     loads: load::Loads,
+    #[cfg(feature = "engine")]
+    errors_on: flow_errors::FlowErrors,
 }
 
 /// The measurements of a request that has been answered.
@@ -110,6 +118,8 @@ impl Metrics {
             leader: OnceLock::new(),
             #[cfg(feature = "engine")]
             loads: load::Loads::default(),
+            #[cfg(feature = "engine")]
+            errors_on: flow_errors::FlowErrors::default(),
             histograms,
             recorder,
         })
@@ -136,6 +146,12 @@ impl Metrics {
             value.parse::<f64>().ok()
         };
         page.lines().filter_map(value).sum()
+    }
+
+    /// The errors of nodes on these tabs, since the start.
+    #[cfg(feature = "engine")]
+    pub fn errors_on(&self, tabs: &HashSet<SmolStr>) -> f64 {
+        self.errors_on.sum(tabs)
     }
 
     /// How late timers of nodes fired, since the start.

@@ -30,6 +30,7 @@ pub use sight::Sight;
 use crate::auth::Permissions;
 use crate::config::Policy;
 use changes::changes;
+use flows::running::Runs;
 use flows::{FlowSet, Node};
 use smol_str::SmolStr;
 use std::collections::HashSet;
@@ -178,6 +179,14 @@ pub fn start_or_stop(policy: &Policy, who: Who<'_>) -> Verdict {
 pub fn needs_types(policy: &Policy, who: Who<'_>, before: &FlowSet, after: &FlowSet) -> bool {
     let is_limited = || !who.permissions.cover(WRITE) || approval_applies(policy, who);
     policy.require_types || (is_limited() && adds_types(before, after))
+}
+
+/// The tabs on which something runs after a change that did not run before, or in another way, and those on which something
+/// has ended.
+pub fn running_otherwise(before: &FlowSet, after: &FlowSet) -> HashSet<SmolStr> {
+    let [was, is] = [before, after].map(Runs::of);
+    let tabs = was.differing_tabs(&is).chain(is.differing_tabs(&was));
+    tabs.cloned().collect()
 }
 
 /// Compares a deployment with the rules.

@@ -7,14 +7,21 @@ use crate::policies::tab_with;
 use crate::proposals::{events, read};
 use serde_json::{Value as Json, json};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A flow whose node gets a message every 20 ms and runs this code.
 fn ticking(code: &str) -> Json {
+    ticking_on("t", code)
+}
+
+/// The same on a tab of this id.
+fn ticking_on(tab: &str, code: &str) -> Json {
+    let [from, to] = ["i", "f"].map(|id| format!("{tab}{id}"));
     json!([
-        { "id": "t", "type": "tab", "label": "t" },
-        { "id": "i", "type": "inject", "z": "t", "x": 1, "y": 1, "once": true, "onceDelay": 0.02, "props": [],
-          "repeat": "0.02", "crontab": "", "wires": [["f"]] },
-        { "id": "f", "type": "function", "z": "t", "x": 2, "y": 1, "func": code, "outputs": 1, "wires": [[]] },
+        { "id": tab, "type": "tab", "label": tab },
+        { "id": from, "type": "inject", "z": tab, "x": 1, "y": 1, "once": true, "onceDelay": 0.02, "props": [],
+          "repeat": "0.02", "crontab": "", "wires": [[to]] },
+        { "id": to, "type": "function", "z": tab, "x": 2, "y": 1, "func": code, "outputs": 1, "wires": [[]] },
     ])
 }
 
@@ -109,6 +116,33 @@ async fn flows_whose_nodes_report_errors_or_whose_timers_are_late_are_replaced()
         let reason = falls_back(&gateway, &token, &good).await;
         assert!(reason.contains(words), "{reason}");
     }
+}
+
+fn together(parts: &[&Json]) -> Json {
+    let elements = parts.iter().filter_map(|part| part.as_array());
+    elements.flatten().cloned().collect()
+}
+
+#[tokio::test]
+async fn a_flow_of_a_user_that_fails_takes_back_no_change_of_another_user() {
+    let gateway = Gateway::start();
+    let admin = gateway.sign_in("admin").await;
+    let deployer = gateway.sign_in("deployer").await;
+    let failing = "throw new Error('no')";
+    // One flow fails all the time.
+    let noisy = ticking_on("n", failing);
+    gateway.deploy(&admin, &noisy).await;
+    let lines = "[policy.health]\nmax_error_rate = 0.2\nseconds = 4\n";
+    assert!(gateway.reload(lines).await);
+    let good = together(&[&noisy, &tab_with("b", "comment")]);
+    gateway.deploy(&admin, &good).await;
+    // Another one fails from the deployment of its user on: that deployment is taken back, not the one before.
+    let bad = together(&[&good, &ticking_on("x", failing)]);
+    gateway.deploy(&deployer, &bad).await;
+    falls_back(&gateway, &admin, &good).await;
+    // Then the watch of the other user's goes on, for its four seconds.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(gateway.flows(&admin).await["flows"], good);
 }
 
 /// A server whose `/health` fails while its flows have an exec node, or while the flag is set.

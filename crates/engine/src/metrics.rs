@@ -11,6 +11,9 @@ pub trait Metrics: Debug + Send + Sync {
     /// The counters of a type of node. Called once for each running node.
     fn node_type(&self, kind: &str) -> NodeType;
 
+    /// Counts an error of a node on a tab, besides the counter of its type; empty: it is on none.
+    fn error_on(&self, tab: &str);
+
     /// Sets the numbers of running nodes and of their flows.
     fn running(&self, nodes: usize, flows: usize);
 
@@ -65,6 +68,8 @@ impl Metrics for Uncounted {
             dropped: Counter::noop(),
         }
     }
+
+    fn error_on(&self, _: &str) {}
 
     fn running(&self, _: usize, _: usize) {}
 

@@ -24,13 +24,17 @@ impl EngineState {
     ) {
         let message = message.map(Message::within_limits);
         if message.is_some_and(|m| self.caught(info, failure, m)) {
-            self.metrics
-                .node_type(label(info.kind()))
-                .errors
-                .increment(1);
+            self.count_error(info);
         } else {
             self.log(info, Level::Error, &failure.to_value());
         }
+    }
+
+    fn count_error(&self, info: &NodeInfo) {
+        let counters = self.metrics.node_type(label(info.kind()));
+        counters.errors.increment(1);
+        let tab = info.container.path.split('/').next();
+        self.metrics.error_on(tab.unwrap_or_default());
     }
 
     fn caught(&mut self, source: &Rc<NodeInfo>, failure: &Failure, mut message: Message) -> bool {
@@ -140,10 +144,7 @@ impl EngineState {
         };
         let (id, kind, name) = (&info.id, info.kind(), info.name.as_deref().unwrap_or(""));
         if level == Level::Error {
-            self.metrics
-                .node_type(label(info.kind()))
-                .errors
-                .increment(1);
+            self.count_error(info);
         }
         match level {
             Level::Error => tracing::error!(target: "flow", node = %id, %kind, %name, "{text}"),

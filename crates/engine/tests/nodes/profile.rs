@@ -132,6 +132,8 @@ impl Metrics for Measured {
         Uncounted.node_type(kind)
     }
 
+    fn error_on(&self, _: &str) {}
+
     fn running(&self, _: usize, _: usize) {}
 
     fn load(&self) -> Arc<Load> {

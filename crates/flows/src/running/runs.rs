@@ -111,6 +111,22 @@ impl Runs {
         is: impl Fn(&SmolStr) -> bool,
         follows: impl Fn(&SmolStr) -> bool,
     ) -> impl Iterator<Item = &'r Arc<Node>> {
+        let found = self.differing_nodes(other, is, follows);
+        found.map(|node| &node.node)
+    }
+
+    /// The tabs on which something runs that does not run in the same way in the other flow set.
+    pub fn differing_tabs<'r>(&'r self, other: &'r Self) -> impl Iterator<Item = &'r SmolStr> {
+        let found = self.differing_nodes(other, |_| true, |_| true);
+        found.filter_map(|node| node.tab.as_ref())
+    }
+
+    fn differing_nodes<'r>(
+        &'r self,
+        other: &'r Self,
+        is: impl Fn(&SmolStr) -> bool,
+        follows: impl Fn(&SmolStr) -> bool,
+    ) -> impl Iterator<Item = &'r RunningNode> {
         let configs = self.differing_configs(other, follows);
         let differs = move |id: &SmolStr, node: &RunningNode| {
             other.get(id).is_none_or(|o| !o.same(node)) || node.names_any(&configs)
@@ -118,7 +134,7 @@ impl Runs {
         let on_tabs = self.nodes.iter();
         let on_tabs = on_tabs.filter(move |(_, node)| node.tab.as_ref().is_some_and(&is));
         let found = on_tabs.filter(move |(id, node)| differs(id, node));
-        found.map(|(_, node)| &node.node)
+        found.map(|(_, node)| node)
     }
 
     /// The elements of the config nodes that run here and not, or in another way, in the other flow set.
