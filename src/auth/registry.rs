@@ -8,7 +8,7 @@ use super::sync_shim::{ArcSwap, AtomicBool, AtomicU64};
 use super::users::Users;
 use super::wakers::Wakers;
 use super::{AuthMethod, Caller, Permissions, Withheld};
-use crate::config::RateLimit;
+use crate::config::{RateLimit, writes_some_flows_only};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,6 +19,8 @@ pub struct Registry {
     sessions: Sessions,
     /// Whether some user has networks or a limit of requests: most gateways have none, and ask no further.
     has_restricted: AtomicBool,
+    /// Whether there was a token since the start whose scope is for changes of some flows only.
+    has_limited_token: AtomicBool,
     /// Incremented by each change of users, permissions or routes.
     generation: AtomicU64,
     /// Watches of callers without a session: certificates, anonymous and public requests.
@@ -40,6 +42,7 @@ impl Registry {
             has_restricted: AtomicBool::new(users.has_restricted()),
             users: ArcSwap::from_pointee(users),
             sessions: Sessions::default(),
+            has_limited_token: AtomicBool::new(false),
             generation: AtomicU64::new(0),
             others: Wakers::default(),
             now: AtomicU64::new(now),
@@ -77,6 +80,12 @@ impl Registry {
     /// The sessions.
     pub(super) fn sessions(&self) -> &Sessions {
         &self.sessions
+    }
+
+    /// Returns whether there was a token since the start whose scope is for changes of some flows
+    /// only, whatever its user may change.
+    pub fn has_limited_token(&self) -> bool {
+        self.has_limited_token.load(Ordering::Acquire)
     }
 
     /// The present generation. An authorization of an earlier one has to be checked again.
@@ -195,6 +204,9 @@ impl Registry {
 
     /// Adds a session read from the store.
     pub(super) fn restore(&self, session: Session) {
+        if writes_some_flows_only(&session.scope) {
+            self.has_limited_token.store(true, Ordering::Release);
+        }
         let first_end = session.first_end(self.users.load().idle);
         self.sessions.insert(session);
         self.due.fetch_min(first_end, Ordering::AcqRel);

@@ -436,11 +436,14 @@ fn check(file: Option<&Path>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints the warnings, that of an open API first, and what becomes of the `admin` of the first
-/// start.
+/// Prints the warnings, that of an open API first, the notice of the sandbox of pages, and what
+/// becomes of the `admin` of the first start.
 fn warn(config: &Config) {
     for warning in config.warnings() {
         report(format_args!("warning: {warning}"));
+    }
+    if let Some(notice) = config.sandbox_notice() {
+        report(format_args!("note: {notice}"));
     }
     let has_admin = has_generated_admin(&config.storage);
     let notice = config.auth.as_ref().zip(has_admin);

@@ -95,5 +95,6 @@ fn admin_route(
         ambient: AmbientCredentials::default(),
         networks: None,
         rate_limit: None,
+        same_origin: flag(raw.same_origin, false)?,
     })
 }

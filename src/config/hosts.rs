@@ -164,6 +164,29 @@ pub(super) fn some_hosts(list: List, source: &Source<'_>) -> Result<Option<Hosts
     Ok(hosts)
 }
 
+/// Reads the hosts of endpoints; `others` are those of everything else.
+pub(super) fn endpoint_hosts(
+    list: List,
+    others: Option<&Hosts>,
+    source: &Source<'_>,
+) -> Result<Option<Hosts>, SpannedError> {
+    let span = list.as_ref().map(Spanned::span).unwrap_or_default();
+    let Some(hosts) = hosts(list, source)? else {
+        return Ok(None);
+    };
+    let shared = |pattern: &Pattern| others.is_some_and(|others| others.0.contains(pattern));
+    let sentence = if hosts.0.is_empty() {
+        "with an empty list no endpoint would be answered; remove the line to answer endpoints under every name"
+    } else if hosts.0.iter().any(|pattern| pattern.name == Name::Any) {
+        "\"*\" would leave no host to the editor, the console and the admin API: name the hosts of endpoints"
+    } else if hosts.0.iter().any(shared) {
+        "server.hosts has the same host: under hosts of endpoints nothing else is answered, and they are answered without being in server.hosts"
+    } else {
+        return Ok(Some(hosts));
+    };
+    Err(SpannedError::rule(span, sentence))
+}
+
 fn pattern(text: &str) -> Option<Pattern> {
     if let Ok(bare) = text.parse::<Ipv6Addr>() {
         let name = Name::Address(IpAddr::V6(bare).to_canonical());

@@ -33,6 +33,7 @@ mod mount;
 mod networks;
 mod oidc;
 mod packages;
+mod page_sandbox;
 mod parse;
 mod password_hash;
 mod path_key;
@@ -77,7 +78,7 @@ pub use jwt::{Jwt, KeySource};
 pub use networks::{Networks, is_network};
 pub use oidc::Oidc;
 pub use path_key::{leading, path_key, percent_decoded};
-pub use permissions::{PERMISSIONS, permission_hint};
+pub use permissions::{PERMISSIONS, permission_hint, writes_some_flows_only};
 pub use policy::{FreezeWindow, Policy, is_reason};
 pub use provider_url::ProviderUrl;
 pub use rate_limit::{EXPECTED as RATE_LIMIT, RateLimit};
@@ -226,6 +227,9 @@ pub struct Server {
     pub proxy_protocol: bool,
     /// The hosts that are answered, beside those of upstreams; `None`: all, but only own ones without a token.
     pub hosts: Option<Hosts>,
+    /// The hosts under which endpoints are answered, and nothing else; `None`: all have the same
+    /// hosts.
+    pub endpoint_hosts: Option<Hosts>,
 }
 
 /// `[tls]`.

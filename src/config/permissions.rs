@@ -62,6 +62,14 @@ pub fn permission_hint(name: &str, of_routes: &[&str]) -> Option<String> {
     ))
 }
 
+/// Returns whether a list of permissions is for changes of some flows, and not of all.
+pub fn writes_some_flows_only<S: AsRef<str>>(names: &[S]) -> bool {
+    let mut all = names.iter().map(AsRef::as_ref);
+    let mut some = names.iter().map(AsRef::as_ref);
+    some.any(|name| name.starts_with("flows.write:"))
+        && !all.any(|name| matches!(name, "*" | "write" | "*.write" | "flows.write"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

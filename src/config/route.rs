@@ -88,6 +88,9 @@ pub struct Route {
     pub networks: Option<Arc<Networks>>,
     /// The limit of the requests of each caller; `None`: none.
     pub rate_limit: Option<RateLimit>,
+    /// Whether its pages keep the origin of console and editor where those of other endpoints are
+    /// sandboxed.
+    pub same_origin: bool,
 }
 
 impl Route {
@@ -233,6 +236,7 @@ fn route(
         ambient,
         networks: networks::allowed(raw.networks, source)?,
         rate_limit: rate_limit(raw.rate_limit, source)?,
+        same_origin: flag(raw.same_origin, false)?,
     })
 }
 

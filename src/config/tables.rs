@@ -30,6 +30,7 @@ const GIB: u64 = 1 << 30;
 /// The whole file.
 pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, SpannedError> {
     let (listen_spans, plain_span) = listen_spans(&raw.server);
+    let endpoint_hosts_span = raw.server.endpoint_hosts.as_ref().map(Spanned::span);
     let server = server(raw.server, source)?;
     let written_out = raw.auth.is_some();
     let auth = raw
@@ -57,6 +58,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     let node_host = raw_engine.node_host.is_some();
     let admin_routes = admin_route::admin_routes(raw.admin_route, &upstreams, node_host, source)?;
     let routes = route::routes(raw.route, &upstreams, &admin_routes, source)?;
+    without_sign_in_page(endpoint_hosts_span, &routes)?;
     let config = cluster::placed(engine_listen::apart(Config {
         file: None,
         secrets: Vec::new(),
@@ -86,6 +88,21 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         upstreams,
     }));
     sharing(config, has_own_engine, shared_span)
+}
+
+/// Refuses endpoint hosts where browsers sign in with the page, which is not answered under them.
+/// `span`: where the file has them; `None`: there are none.
+fn without_sign_in_page(span: Option<Span>, routes: &[Route]) -> Result<(), SpannedError> {
+    let led = routes.iter().find(|route| route.ambient.page);
+    let Some((span, route)) = span.zip(led) else {
+        return Ok(());
+    };
+    let sentence = format!(
+        "the [[route]] {} has sign_in = \"page\", and the sign-in page is not answered under the hosts of endpoints, \
+         whose pages could read the passwords that are typed there; use basic = true, or tokens, or remove endpoint_hosts",
+        route.path
+    );
+    Err(SpannedError::rule(span, sentence))
 }
 
 /// Where the file has the listeners for clients: those with TLS, and the one without.
@@ -230,6 +247,7 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, SpannedError>
         ));
     }
     let proxy_headers = raw.trusted_proxy_headers;
+    let hosts = hosts::some_hosts(raw.hosts, source)?;
     Ok(Server {
         listen,
         plain,
@@ -243,7 +261,8 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, SpannedError>
         },
         trusted_proxies,
         proxy_protocol,
-        hosts: hosts::some_hosts(raw.hosts, source)?,
+        endpoint_hosts: hosts::endpoint_hosts(raw.endpoint_hosts, hosts.as_ref(), source)?,
+        hosts,
     })
 }
 

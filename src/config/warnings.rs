@@ -15,11 +15,12 @@ impl Config {
         let others = others.chain(self.unserved_certificate_warning());
         let others = others.chain(self.grant_warnings());
         let others = others.chain(self.deployer_warning());
+        let others = others.chain(self.same_origin_warnings());
         others.chain(self.permission_warnings())
     }
 
     /// Permissions with whose they are, for the operator.
-    fn held(&self) -> Vec<(String, &[String])> {
+    pub(super) fn held(&self) -> Vec<(String, &[String])> {
         let mut held = Vec::new();
         if let Some(auth) = &self.auth {
             let users = auth.users.iter();

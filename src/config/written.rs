@@ -196,7 +196,7 @@ const ORIGINS: &[&str] = &["upstream.url", "audit.sink.url", "traces.url", "poli
 const PUBLIC: &[&str] = &[
     "operations", "operations_hosts", "auth",
     "server.listen", "server.plain", "server.workers", "server.drain", "server.watch", "server.trusted_proxies",
-    "server.trusted_proxy_headers", "server.proxy_protocol", "server.hosts",
+    "server.trusted_proxy_headers", "server.proxy_protocol", "server.hosts", "server.endpoint_hosts",
     "tls.directory", "tls.tls12", "tls.client_ca", "tls.client_crl", "tls.client_certificates",
     "tls.certificate.cert", "tls.certificate.key",
     "tls.acme.domains", "tls.acme.contact", "tls.acme.directory", "tls.acme.ca_file", "tls.acme.accept_terms",
@@ -271,8 +271,9 @@ const PUBLIC: &[&str] = &[
     "traces.users", "traces.interval", "traces.timeout",
     "route.path", "route.upstream", "route.prefix", "route.methods", "route.public", "route.pass_authorization",
     "route.account", "route.permission", "route.sign_in", "route.basic", "route.networks", "route.rate_limit",
+    "route.same_origin",
     "admin_route.path", "admin_route.upstream", "admin_route.prefix", "admin_route.methods", "admin_route.public",
-    "admin_route.permission",
+    "admin_route.permission", "admin_route.same_origin",
 ];
 
 #[cfg(test)]

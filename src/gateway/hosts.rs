@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct ServedHosts {
     /// `[server] hosts`; `None`: every host is answered.
     listed: ArcSwapOption<Hosts>,
+    /// `[server] endpoint_hosts`; `None`: endpoints are answered under the same hosts as everything
+    /// else.
+    endpoints: ArcSwapOption<Hosts>,
     /// The names in the served certificates.
     certified: ArcSwap<Hosts>,
     /// The hosts of upstreams, which change with a restart only.
@@ -27,6 +30,7 @@ impl ServedHosts {
         let upstreams = upstreams.flat_map(|upstream| &upstream.mount.hosts);
         Self {
             listed: ArcSwapOption::from_pointee(config.server.hosts.clone()),
+            endpoints: ArcSwapOption::from_pointee(config.server.endpoint_hosts.clone()),
             certified: ArcSwap::default(),
             upstreams: Hosts::named(upstreams.map(String::as_str)),
             machine: Hosts::named(machine_name().as_deref()),
@@ -37,6 +41,8 @@ impl ServedHosts {
     pub(super) fn reload(&self, config: &Config) {
         let listed = config.server.hosts.clone();
         self.listed.store(listed.map(Into::into));
+        let endpoints = config.server.endpoint_hosts.clone();
+        self.endpoints.store(endpoints.map(Into::into));
     }
 
     /// Takes over the names in the served certificates.
@@ -50,6 +56,18 @@ impl ServedHosts {
         let listed = self.listed.load();
         let listed = listed.as_ref();
         listed.is_none_or(|listed| listed.contains(host) || self.upstreams.contains(host))
+            || self.is_of_endpoints(host)
+    }
+
+    /// Returns whether endpoints have hosts of their own.
+    pub fn separates_endpoints(&self) -> bool {
+        self.endpoints.load().is_some()
+    }
+
+    /// Returns whether this host is one of those.
+    pub fn is_of_endpoints(&self, host: Host<'_>) -> bool {
+        let endpoints = self.endpoints.load();
+        endpoints.as_ref().is_some_and(|hosts| hosts.contains(host))
     }
 
     /// Whether every host is answered, so that none needs to be looked at.
@@ -65,6 +83,7 @@ impl ServedHosts {
         host.is_local()
             || self.machine.contains(host)
             || self.upstreams.contains(host)
+            || self.is_of_endpoints(host)
             || self.certified.load().contains(host)
     }
 

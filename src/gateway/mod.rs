@@ -12,6 +12,7 @@ mod identity_cache;
 mod own_engine;
 #[cfg(feature = "engine")]
 mod package_servers;
+mod page_sandbox;
 mod provider_client;
 mod quotas;
 mod rate_limits;
@@ -32,6 +33,7 @@ pub use hosts::{ServedHosts, machine_name, of_operations};
 pub use identity::{IdentityClaims, IdentityKeyError, IdentitySigner};
 #[cfg(feature = "engine")]
 pub use package_servers::PackageServers;
+pub use page_sandbox::PageSandbox;
 pub use quotas::Shares;
 pub use rate_limits::{Client, Counted, LimitState, RateLimits};
 pub use settings::{ConfigCheck, is_reloaded};
@@ -89,6 +91,8 @@ pub struct Gateway {
     pub backends: Backends,
     /// The hosts under which they are answered.
     pub hosts: ServedHosts,
+    /// Whether browsers get pages of endpoints in a sandbox.
+    pub page_sandbox: PageSandbox,
     /// The stock editor's files, if they are served.
     #[cfg(feature = "engine")]
     pub editor: Option<Arc<Editor>>,
@@ -206,6 +210,7 @@ impl Gateway {
         sinks::start(&config.audit.sinks, &audit, &metrics, clock)?;
         let tracer = Tracer::start(config.traces.as_deref(), &metrics).map_err(Error::Traces)?;
         let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
+        let page_sandbox = PageSandbox::new(&config);
         let runtimes = backend::runtimes(&config, &metrics)?;
         let topics = open_topics(&runtimes, config.comms.backlog, &control);
         let (shared, log) = (store.clone(), audit.clone());
@@ -217,6 +222,7 @@ impl Gateway {
             #[cfg(feature = "engine")]
             packages: PackageServers::open(&config)?,
             hosts: ServedHosts::new(&config),
+            page_sandbox,
             shares: Shares::new(&config.limits),
             rate_limits: RateLimits::default(),
             identity: ArcSwap::from_pointee(identity),
@@ -288,6 +294,7 @@ impl Gateway {
         };
         // Also when the store failed to delete a session: narrower rules must not wait for it.
         self.hosts.reload(&config);
+        self.page_sandbox.reload(&config);
         match IdentitySigner::open(&config.identity) {
             Ok(identity) => self.identity.store(Arc::new(identity)),
             Err(error) => tracing::error!(%error, "identity.keys stay as they were"),

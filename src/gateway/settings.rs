@@ -16,6 +16,7 @@ const RELOADED: &[&str] = &[
     "identity",
     "policy",
     "route",
+    "server.endpoint_hosts",
     "server.hosts",
     "tls.certificate",
     "tls.client_ca",

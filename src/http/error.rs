@@ -3,6 +3,7 @@
 use super::access_error::AccessError;
 use super::audit_error::AuditLogError;
 use super::history_error::HistoryError;
+use super::host_error::HostError;
 use super::path;
 use crate::audit::Unavailable;
 use crate::auth::{Lapsed, RevokeError, SignInError};
@@ -86,18 +87,9 @@ pub(super) enum Error {
         /// These methods, for `Allow`.
         allow: String,
     },
-    /// The request is for a host that is not ours.
-    #[error("this host is not served here")]
-    Misdirected,
-    /// `[server] hosts` does not list the host.
-    #[error("this host is not answered: it is not in [server] hosts of gateway.toml")]
-    HostNotListed,
-    /// The host could be another's name for the gateway, and the caller has no token.
-    #[error(
-        "without a token this host is not answered: it is no address and no name of this gateway; names are added in \
-         [server] hosts of gateway.toml"
-    )]
-    HostNotOwn,
+    /// The host of the request is not answered, or not with this.
+    #[error(transparent)]
+    Misdirected(#[from] HostError),
     /// Nothing is there.
     #[error("there is nothing here")]
     NotFound,
@@ -313,7 +305,7 @@ impl From<HandshakeError> for Error {
 impl From<RoutingError> for Error {
     fn from(error: RoutingError) -> Self {
         match error {
-            RoutingError::Host => Self::Misdirected,
+            RoutingError::Host => HostError::Unknown.into(),
             RoutingError::Path => Self::NotFound,
         }
     }

@@ -7,8 +7,10 @@
 use super::error::Error;
 use super::forwarded;
 use super::host;
+use super::host_error::HostError;
 use super::request_context::RequestContext;
 use crate::config::Host;
+use crate::metrics::RouteClass;
 
 /// Characters of a refused host in the log: the most that a name has (RFC 1035 §2.3.4).
 const MAX_LENGTH: usize = 255;
@@ -25,7 +27,24 @@ pub(super) fn check(ctx: &RequestContext<'_>) -> Result<(), Error> {
             "a host is refused that is not in [server] hosts; further ones are in the access log only, with status 421"
         );
     }
-    Err(Error::HostNotListed)
+    Err(HostError::NotListed.into())
+}
+
+/// Refuses endpoints under a host that is not theirs, and everything else under one that is, if
+/// they have hosts of their own. The gateway in front has decided it for its engine.
+pub(super) fn check_side(ctx: &RequestContext<'_>) -> Result<(), Error> {
+    let hosts = &ctx.gateway.hosts;
+    if !hosts.separates_endpoints() || ctx.peer.is_gateway {
+        return Ok(());
+    }
+    let (is_right, error) = if ctx.class == RouteClass::Endpoint {
+        let is_right = every(ctx, |host| hosts.is_of_endpoints(host));
+        (is_right, HostError::NotOfEndpoints)
+    } else {
+        let is_right = every(ctx, |host| !hosts.is_of_endpoints(host));
+        (is_right, HostError::OfEndpoints)
+    };
+    if is_right { Ok(()) } else { Err(error.into()) }
 }
 
 /// Refuses a caller without a token under a name that could be an attacker's. No browser sends what the gateway in front
@@ -42,7 +61,7 @@ pub(super) fn check_own(ctx: &RequestContext<'_>) -> Result<(), Error> {
              status 421"
         );
     }
-    Err(Error::HostNotOwn)
+    Err(HostError::NotOwn.into())
 }
 
 /// Whether the request is for a name or an address that only the gateway can have.
@@ -61,7 +80,7 @@ pub(super) fn check_named(ctx: &RequestContext<'_>) -> Result<(), Error> {
         "a sign-in with a provider is refused, because its redirect URI would have a host that neither [server] hosts nor a \
          certificate names: add it there, or set redirect_url of the [[auth.oidc]]"
     );
-    Err(Error::HostNotOwn)
+    Err(HostError::NotOwn.into())
 }
 
 /// Returns whether the configuration or a certificate names the host of the request.

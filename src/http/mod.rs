@@ -48,6 +48,7 @@ mod granted;
 mod history;
 mod history_error;
 mod host;
+mod host_error;
 mod host_policy;
 mod identify;
 mod message;
@@ -60,6 +61,7 @@ mod openapi;
 mod origin;
 #[cfg(feature = "engine")]
 mod packages;
+mod page_sandbox;
 mod page_session;
 mod pass;
 mod passkeys;
@@ -211,6 +213,8 @@ async fn proceed(
     let rules = ctx.backend.rules.load();
     let route = granted::route(ctx.backend, &ctx.head.method, path, &rules);
     ctx.class = route.class;
+    host_policy::check_side(ctx)?;
+    ctx.may_serve_pages = page_sandbox::may_serve_pages(ctx, path, &route);
     ctx.authorization = if ctx.peer.is_gateway {
         // What must not pass has stayed at the gateway in front.
         Authorization::Client
@@ -331,6 +335,9 @@ fn with_security_headers(ctx: &RequestContext<'_>, mut response: Response<Body>)
     let headers = response.headers_mut();
     for (name, value) in if ours { &config.own } else { &config.others } {
         headers.entry(name).or_insert_with(|| value.clone());
+    }
+    if !ours {
+        page_sandbox::add(ctx, headers);
     }
     // Public responses are meant for pages of other sites too.
     if let Some(policy) = &config.resource_policy

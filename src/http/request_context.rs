@@ -59,6 +59,9 @@ pub(super) struct RequestContext<'a> {
     pub(super) class: RouteClass,
     /// Since *route*.
     pub(super) authorization: Authorization,
+    /// Since *route*: whether a flow may have made the response, which is no page of the editor's
+    /// origin then.
+    pub(super) may_serve_pages: bool,
     /// Since *route*: counts the request as in flight.
     pub(super) in_flight: Option<InFlight>,
     /// Whether its bearer token was a JWT without a session, which has been verified.
@@ -94,6 +97,7 @@ impl<'a> RequestContext<'a> {
             held: None,
             class: RouteClass::None,
             authorization: Authorization::None,
+            may_serve_pages: false,
             in_flight: None,
             has_looked_up: false,
             caller: None,

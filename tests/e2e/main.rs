@@ -147,6 +147,7 @@ mod node_history;
 mod node_host;
 mod openapi;
 mod operations;
+mod page_sandbox;
 mod parser_differentials;
 mod passkey_attacks;
 mod passkeys;

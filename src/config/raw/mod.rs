@@ -161,6 +161,7 @@ pub(super) struct Server {
     pub(super) trusted_proxy_headers: List,
     pub(super) proxy_protocol: Entry,
     pub(super) hosts: List,
+    pub(super) endpoint_hosts: List,
 }
 
 /// `[tls]`.
@@ -461,6 +462,7 @@ pub(super) struct Route {
     pub(super) basic: Entry,
     pub(super) networks: List,
     pub(super) rate_limit: Entry,
+    pub(super) same_origin: Entry,
 }
 
 /// `[[admin_route]]`.
@@ -473,4 +475,5 @@ pub(super) struct AdminRoute {
     pub(super) methods: List,
     pub(super) public: Entry,
     pub(super) permission: Entry,
+    pub(super) same_origin: Entry,
 }

@@ -5,6 +5,7 @@ mod acme;
 #[cfg(all(feature = "engine", feature = "postgres"))]
 mod cluster;
 mod federated;
+mod page_sandbox;
 mod secrets;
 mod upstreams;
 
@@ -38,7 +39,7 @@ fn an_error_names_position_key_found_value_and_allowed_values() {
 #[test]
 fn an_unknown_key_is_shown_with_the_nearest_known_one() {
     let message = bad("[server]\nlisen = []");
-    assert!(message.starts_with("test.toml:2:1: server.lisen: there is no such key; did you mean `listen`? (known here: listen, plain, workers, drain, watch, trusted_proxies, trusted_proxy_headers, proxy_protocol, hosts)"), "{message}");
+    assert!(message.starts_with("test.toml:2:1: server.lisen: there is no such key; did you mean `listen`? (known here: listen, plain, workers, drain, watch, trusted_proxies, trusted_proxy_headers, proxy_protocol, hosts, endpoint_hosts)"), "{message}");
     assert!(
         bad("[servre]\n")
             .contains("test.toml:1:2: servre: there is no such key; did you mean `server`?")

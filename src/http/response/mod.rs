@@ -187,7 +187,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::BodyTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
         Error::Method { allow } => with(refuse(S::METHOD_NOT_ALLOWED, OTHER_METHOD), ALLOW, allow),
-        Error::Misdirected | Error::HostNotListed | Error::HostNotOwn => misdirected(error),
+        Error::Misdirected(_) => misdirected(error),
         Error::NotFound | Error::NoEngine => refuse(S::NOT_FOUND, "not_found"),
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),

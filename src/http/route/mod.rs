@@ -134,6 +134,8 @@ pub(super) struct Route<'a> {
     pub(super) networks: Option<&'a Networks>,
     /// The `[[route]]` that limits the requests of each caller.
     pub(super) limited: Option<&'a config::Route>,
+    /// Whether its pages are not sandboxed.
+    pub(super) same_origin: bool,
 }
 
 /// Finds the route of a request.
@@ -152,6 +154,7 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) 
             ambient: AmbientCredentials::default(),
             networks: None,
             limited: None,
+            same_origin: false,
         };
     }
     let open = offers.iter().any(|(.., needs)| *needs == Needs::Nothing);
@@ -163,6 +166,7 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) 
         ambient: AmbientCredentials::default(),
         networks: None,
         limited: None,
+        same_origin: false,
     }
 }
 
@@ -203,6 +207,7 @@ fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route
             ambient: rule.ambient,
             networks: rule.networks.as_deref(),
             limited: Some(rule).filter(|rule| rule.rate_limit.is_some()),
+            same_origin: rule.same_origin,
         };
     }
     let (read, write) = default;
@@ -215,6 +220,7 @@ fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route
         ambient: AmbientCredentials::default(),
         networks: None,
         limited: None,
+        same_origin: false,
     }
 }
 

@@ -50,6 +50,7 @@ impl<'a> Route<'a> {
             ambient: AmbientCredentials::default(),
             networks: None,
             limited: None,
+            same_origin: false,
         }
     }
 }

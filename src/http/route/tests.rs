@@ -27,6 +27,7 @@ fn rule(path: &str, prefix: bool, permission: Option<&str>) -> config::Route {
         ambient: AmbientCredentials::default(),
         networks: None,
         rate_limit: None,
+        same_origin: false,
     }
 }
 
@@ -523,6 +524,7 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
             ambient: AmbientCredentials::default(),
             networks: None,
             limited: None,
+            same_origin: false,
         };
         let expected = match (verb, target) {
             (_, Target::Comms) => Recorded::Own,
