@@ -224,26 +224,19 @@ impl Front {
 /// the second one has put it.
 async fn a_late_tag_changes_nothing(after: &'static str, text: &'static str) {
     let front = Front::start().await;
-    let Front {
-        postgres,
-        way,
-        gateway,
-        token,
-        ..
-    } = &front;
     let (first, second) = (front.deploy("first").await, front.deploy("second").await);
     let tag = async |rev: &str| {
-        let tagged = gateway.post("/gateway/tags/live").token(token);
+        let tagged = front.gateway.post("/gateway/tags/live").token(&front.token);
         tagged.json(&json!({ "rev": rev })).send().await.status
     };
 
-    way.hold(after, text);
+    front.way.hold(after, text);
     assert_eq!(tag(&first).await, 503);
-    way.is_held().await;
+    front.way.is_held().await;
     assert_eq!(tag(&second).await, 200);
-    way.let_through().await;
+    front.way.let_through().await;
     let tagged = "SELECT rev FROM tag JOIN deployments USING (number, runtime) WHERE name = 'live'";
-    assert_eq!(postgres.sql(tagged), second);
+    assert_eq!(front.postgres.sql(tagged), second);
 }
 
 #[tokio::test]
@@ -259,20 +252,17 @@ async fn a_commit_of_the_shared_store_that_arrives_late_changes_nothing() {
 #[tokio::test]
 async fn a_deployment_that_the_history_could_not_keep_is_that_of_its_user_afterwards() {
     let front = Front::start().await;
-    let Front {
-        postgres,
-        way,
-        gateway,
-        token,
-        ..
-    } = &front;
     let first = front.deploy("first").await;
-    way.hold("", "INSERT INTO deployments");
+    front.way.hold("", "INSERT INTO deployments");
     let second = front.deploy("second").await;
-    way.is_held().await;
-    way.let_through().await;
+    front.way.is_held().await;
+    front.way.let_through().await;
     let third = front.deploy("third").await;
-    let list = gateway.get("/gateway/deployments").token(token).send();
+    let list = front
+        .gateway
+        .get("/gateway/deployments")
+        .token(&front.token)
+        .send();
     let list = list.await.json();
     let entries = list["deployments"].as_array().unwrap().iter();
     let entries: Vec<_> = entries
@@ -281,7 +271,7 @@ async fn a_deployment_that_the_history_could_not_keep_is_that_of_its_user_afterw
         .collect();
     let expected = [third, second, first].map(|rev| json!([rev, "full", "admin"]));
     assert_eq!(entries, expected);
-    let left = postgres.sql("SELECT count(*) FROM intent");
+    let left = front.postgres.sql("SELECT count(*) FROM intent");
     assert_eq!(left, "0");
 }
 

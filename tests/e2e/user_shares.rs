@@ -1,8 +1,8 @@
-//! Shares of users who have signed in: one who floods the gateway with work, or does not read what was asked for, holds up no one
-//! else.
+//! Shares of users who have signed in: one who floods the gateway with work, or does not read what
+//! was asked for, holds up no one else.
 
 use crate::bystander::waits;
-use crate::client::PASSWORD;
+use crate::client::{PASSWORD, Request};
 use crate::harness::{Gateway, flow_set, page, public, until};
 use crate::stopwatch::Stopwatch;
 use hyper::body::Incoming;
@@ -22,8 +22,8 @@ fn large(bytes: usize) -> Json {
     flow_set(&[flows])
 }
 
-/// Sends requests of a user over and over, several at a time, until the other work has ended; all are answered, or
-/// refused for a moment.
+/// Sends requests of a user over and over, several at a time, until the other work has ended; all
+/// are answered, or refused for a moment.
 async fn beside_a_flood<T>(flood: impl AsyncFn() -> u16, work: impl Future<Output = T>) -> T {
     let is_over = Cell::new(false);
     let floods = (0..16).map(|_| async {
@@ -54,8 +54,8 @@ async fn assert_others_are_served_in_time(gateway: &Gateway) {
     }
 }
 
-#[tokio::test]
-async fn a_flood_of_checks_of_one_user_lets_others_sign_in_within_a_second() {
+/// A gateway with an endpoint, and a check of a large flow set by one of its users.
+async fn with_large_checks() -> (Gateway, Request) {
     let gateway = Gateway::with(&public(&["/hello"]));
     let token = gateway.sign_in("admin").await;
     gateway
@@ -65,9 +65,16 @@ async fn a_flood_of_checks_of_one_user_lets_others_sign_in_within_a_second() {
     let body = json!({ "flows": large(4 << 20) });
     let check = gateway.post("/gateway/check").token(&reader);
     let check = check.header("Service-API-Version", "v2").json(&body);
+    (gateway, check)
+}
+
+#[tokio::test]
+async fn a_flood_of_checks_of_one_user_lets_others_sign_in_within_a_second() {
+    let (gateway, check) = with_large_checks().await;
     let flood = async || check.clone().send().await.status;
     let meanwhile = async {
         assert_others_are_served_in_time(&gateway).await;
+        let token = gateway.sign_in("admin").await;
         let deployed = gateway.deployment(&token, &json!([]), None).send().await;
         assert_eq!(deployed.status, 200, "another user deploys meanwhile");
     };
@@ -161,15 +168,7 @@ async fn bodies_that_a_user_does_not_finish_are_bounded_and_others_deploy() {
 
 #[tokio::test]
 async fn endpoints_answer_within_bounds_while_a_user_floods_the_gateway_with_checks() {
-    let gateway = Gateway::with(&public(&["/hello"]));
-    let token = gateway.sign_in("admin").await;
-    gateway
-        .deploy(&token, &flow_set(&[page("hello", "/hello", "hello")]))
-        .await;
-    let reader = gateway.sign_in("reader").await;
-    let body = json!({ "flows": large(4 << 20) });
-    let check = gateway.post("/gateway/check").token(&reader);
-    let check = check.header("Service-API-Version", "v2").json(&body);
+    let (gateway, check) = with_large_checks().await;
     let flood = (0..16).map(|_| check.clone().send());
     let flood = async { drop(futures_util::future::join_all(flood).await) };
     waits(&gateway, "/hello", flood)
