@@ -19,7 +19,7 @@ pub struct Registry {
     sessions: Sessions,
     /// Whether some user has networks or a limit of requests: most gateways have none, and ask no further.
     has_restricted: AtomicBool,
-    /// Whether there was a token since the start whose scope is for changes of some flows only.
+    /// True if there was a token since the start whose scope is for changes of some flows only.
     has_limited_token: AtomicBool,
     /// Incremented by each change of users, permissions or routes.
     generation: AtomicU64,

@@ -88,7 +88,7 @@ pub struct Route {
     pub networks: Option<Arc<Networks>>,
     /// The limit of the requests of each caller; `None`: none.
     pub rate_limit: Option<RateLimit>,
-    /// Whether its pages keep the origin of console and editor where those of other endpoints are
+    /// True if its pages keep the origin of console and editor where those of other endpoints are
     /// sandboxed.
     pub same_origin: bool,
 }

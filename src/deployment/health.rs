@@ -150,7 +150,8 @@ impl Deployments {
         }
     }
 
-    /// What is wrong with the flows after a change, if something is. `before`: the counts at the last check.
+    /// What is wrong with the flows after a change, if something is. `before`: the counts at the
+    /// last check.
     #[cfg_attr(
         not(feature = "engine"),
         allow(unused_variables, reason = "an upstream has no counts")

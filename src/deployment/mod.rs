@@ -75,8 +75,8 @@ pub struct Authorized<'a> {
 }
 
 impl Authorized<'_> {
-    /// The user whose change it is: of an approved proposal the one who made it, of a service token the one who made that;
-    /// empty: an anonymous caller.
+    /// The user whose change it is: of an approved proposal the one who made it, of a service token
+    /// the one who made that; empty: an anonymous caller.
     pub(super) fn owner(&self) -> &str {
         let proposed = self
             .approval

@@ -1,9 +1,10 @@
 //! Watches the flows of a backend after each deployment, and falls back to those before it if they are not well.
 //!
-//! A deployment of the same user meanwhile ends the watch and begins its own: the flows to come back to are those that were
-//! active before the first of these deployments, so ones that were never found well are not. A deployment of another user is
-//! watched first, and only that one is taken back if the flows are not well: no user loses a change by that of another. Then
-//! the watch of the one before it goes on.
+//! A deployment of the same user meanwhile ends the watch and begins its own: the flows to come
+//! back to are those that were active before the first of these deployments, so ones that were
+//! never found well are not. A deployment of another user is watched first, and only that one is
+//! taken back if the flows are not well: no user loses a change by that of another. Then the watch
+//! of the one before it goes on.
 
 use super::Backend;
 use crate::config::Health;

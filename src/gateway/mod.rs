@@ -91,7 +91,7 @@ pub struct Gateway {
     pub backends: Backends,
     /// The hosts under which they are answered.
     pub hosts: ServedHosts,
-    /// Whether browsers get pages of endpoints in a sandbox.
+    /// True if browsers get pages of endpoints in a sandbox.
     pub page_sandbox: PageSandbox,
     /// The stock editor's files, if they are served.
     #[cfg(feature = "engine")]

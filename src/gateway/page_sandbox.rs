@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The sandbox of pages of endpoints; a reload begins and ends it.
 pub struct PageSandbox {
-    /// Whether settings require it.
+    /// True if settings require it.
     is_required: AtomicBool,
-    /// Whether endpoints have hosts of their own, so that it is not needed.
+    /// True if endpoints have hosts of their own, so that it is not needed.
     has_endpoint_hosts: AtomicBool,
-    /// Whether the log has that a token requires it.
+    /// True if the log has that a token requires it.
     is_reported: AtomicBool,
 }
 

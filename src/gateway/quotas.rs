@@ -1,4 +1,5 @@
-//! Resources with a share for each client address or user: memory of requests and responses, and `WebSockets` to flows.
+//! Resources with a share for each client address or user: memory of requests and responses, and
+//! `WebSockets` to flows.
 
 use crate::config::Limits;
 use limits::conn_limit::ConnLimit;

@@ -1,7 +1,9 @@
-//! Turns for work that costs more than a millisecond: parsing, planning, comparing, searching flow sets.
+//! Turns for work that costs more than a millisecond: parsing, planning, comparing, searching flow
+//! sets.
 //!
-//! The control thread and the workers do none of it. A few such tasks run at a time, on threads that give way to all
-//! others; those who wait are bounded in number and served by turns, so that one user does not hold up another.
+//! The control thread and the workers do none of it. A few such tasks run at a time, on threads
+//! that give way to all others; those who wait are bounded in number and served by turns, so that
+//! one user does not hold up another.
 
 use limits::fair_queue::{FairQueue, Turn};
 use limits::party::Party;
@@ -17,8 +19,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// As many turns at a time as there are processors, two at least: one task that waits for an upstream must not be
-    /// all that goes on.
+    /// As many turns at a time as there are processors, two at least: one task that waits for an
+    /// upstream must not be all that goes on.
     pub(super) fn new(runtime: Handle) -> Self {
         let turns = available_parallelism().map_or(2, |cores| cores.get().max(2));
         Self {

@@ -101,9 +101,9 @@ pub(super) fn properties(properties: &[Property]) -> Json {
     shown.collect::<Map<_, _>>().into()
 }
 
-/// JSON text in which each character that a terminal or an editor does not show is escaped: controls
-/// of the direction of text, spaces of no width, variation selectors, tags. No user approves what
-/// looks like something else.
+/// JSON text in which each character that a terminal or an editor does not show is escaped:
+/// controls of the direction of text, spaces of no width, variation selectors, tags. No user
+/// approves what looks like something else.
 pub(super) fn escaped(json: &Json) -> String {
     let text = json.to_string();
     if !text.contains(is_invisible) {
@@ -124,9 +124,9 @@ pub(super) fn escaped(json: &Json) -> String {
     escaped
 }
 
-/// Whether a character has no glyph of its own: `Default_Ignorable_Code_Point`, and `Cc`, `Cf`, `Zl`
-/// and `Zp`, of the Unicode Character Database 16.0. In JSON text there are no control characters
-/// before U+007F.
+/// Returns whether a character has no glyph of its own: `Default_Ignorable_Code_Point`, and `Cc`,
+/// `Cf`, `Zl` and `Zp`, of the Unicode Character Database 16.0. In JSON text there are no control
+/// characters before U+007F.
 fn is_invisible(character: char) -> bool {
     matches!(character,
         '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'

@@ -104,7 +104,8 @@ async fn one(ctx: &RequestContext<'_>, request: Request) -> Answer {
     })
 }
 
-/// Parses and deploys, or deploys the proposal that is approved, as one task, and counts what came of it.
+/// Parses and deploys, or deploys the proposal that is approved, as one task, and counts what came
+/// of it.
 pub(super) async fn run(
     ctx: &RequestContext<'_>,
     (version, kind): (Version, DeploymentType),

@@ -55,7 +55,8 @@ where
         if whole.len() + data.len() > limit {
             return Err(Error::BodyTooLarge { limit });
         }
-        // A slice may keep a larger read buffer in memory, so bodies of unauthenticated callers are copied.
+        // A slice may keep a larger read buffer in memory, so bodies of unauthenticated callers are
+        // copied.
         if trusts(held.as_deref()) && whole.is_empty() && body.is_end_stream() {
             let taken = held.map_or(Ok(()), |held| held.try_grow(data.len()));
             return taken.map(|()| data).map_err(|_| Error::MemoryBusy);
@@ -87,14 +88,15 @@ pub(super) fn head_size(headers: &HeaderMap) -> usize {
     sizes.sum()
 }
 
-/// Whether room may be made for what is announced: of a user, who has a share, or of a body that is not charged.
+/// Returns whether room may be made for what is announced: of a user, who has a share, or of a body
+/// that is not charged.
 fn trusts(held: Option<&Grant>) -> bool {
     held.is_none_or(Grant::is_of_user)
 }
 
-/// Makes room for more bytes of a body that will probably have `likely`. What an unauthenticated caller is charged grows with
-/// what has come; for all else there is room at once: system memory is taken only where bytes are written, and copying 10 MB
-/// to grow takes longer than reading them.
+/// Makes room for more bytes of a body that will probably have `likely`. What an unauthenticated
+/// caller is charged grows with what has come; for all else there is room at once: system memory is
+/// taken only where bytes are written, and copying 10 MB to grow takes longer than reading them.
 fn make_room(
     whole: &mut Vec<u8>,
     more: usize,

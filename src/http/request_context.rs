@@ -200,8 +200,8 @@ impl<'a> RequestContext<'a> {
         self.read_at(limit, pace, address.into(), memory).await
     }
 
-    /// Reads the whole body; the memory that it takes is charged until the request ends, to the share of `party` in the first
-    /// quota of `memory` that has room.
+    /// Reads the whole body; the memory that it takes is charged until the request ends, to the
+    /// share of `party` in the first quota of `memory` that has room.
     async fn read_at(
         &mut self,
         limit: usize,
@@ -324,7 +324,8 @@ impl<'a> RequestContext<'a> {
             .map_or("", |caller| caller.user.as_str())
     }
 
-    /// The user, or the address of an unauthenticated caller: whose share of memory and of work the request takes.
+    /// The user, or the address of an unauthenticated caller: whose share of memory and of work the
+    /// request takes.
     pub(super) fn party(&self) -> Party {
         match self.caller.as_ref().filter(|caller| caller.is_known()) {
             Some(caller) => Party::User(caller.user.clone()),
@@ -332,7 +333,8 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// Charges a response that is made to its user until it is sent; `None`: it is small, streamed, or charged already.
+    /// Charges a response that is made to its user until it is sent; `None`: it is small, streamed,
+    /// or charged already.
     pub(super) fn charge(&self, response: &Response<Body>) -> Result<Option<Grant>, Error> {
         let size = response.body().uncharged();
         let party = self.party();
@@ -369,8 +371,8 @@ impl<'a> RequestContext<'a> {
         self.spawn(&self.gateway.control, task)
     }
 
-    /// Like [`control`](Self::control), for a task that takes longer than a millisecond, such as a deployment: on
-    /// threads that hold up neither a worker nor the control thread.
+    /// Like [`control`](Self::control), for a task that takes longer than a millisecond, such as a
+    /// deployment: on threads that hold up neither a worker nor the control thread.
     pub(super) fn work<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
@@ -378,7 +380,8 @@ impl<'a> RequestContext<'a> {
         self.spawn(self.gateway.work.runtime(), task)
     }
 
-    /// Spawns the task at once: the future of an `async fn` would keep room for it, and so would all that wait for it.
+    /// Spawns the task at once: the future of an `async fn` would keep room for it, and so would
+    /// all that wait for it.
     fn spawn<T: Send + 'static>(
         &self,
         runtime: &Handle,
@@ -408,7 +411,8 @@ impl<'a> RequestContext<'a> {
     ) -> Result<T, Error> {
         let turn = self.turn().await?;
         let task = self.gateway.work.runtime().spawn_blocking(move || {
-            // It goes with the thread: a client that leaves does not make room before the work is done.
+            // It goes with the thread: a client that leaves does not make room before the work is
+            // done.
             let _turn = turn;
             let done = task();
             allocator::purge();

@@ -124,8 +124,8 @@ impl<'a> Guarded<'a> {
         is
     }
 
-    /// The shared elements and config nodes that guarded flows use, or may turn out to use, as they are and as they are
-    /// to be.
+    /// The shared elements and config nodes that guarded flows use, or may turn out to use, as they
+    /// are and as they are to be.
     fn used(&self, [was, is]: &'a [Runs; 2]) -> [HashSet<&'a SmolStr>; 2] {
         let Deployment { before, after, .. } = *self.deployment;
         [(before, after, was), (after, before, is)].map(|(flows, other, runs)| {
@@ -133,7 +133,7 @@ impl<'a> Guarded<'a> {
         })
     }
 
-    /// Whether guarded flows may read one of these variables.
+    /// Returns whether guarded flows may read one of these variables.
     fn read(&self, globals: &Globals, used: &[HashSet<&SmolStr>; 2]) -> bool {
         let Deployment { before, after, .. } = *self.deployment;
         let mut sets = [before, after].into_iter().zip(used);

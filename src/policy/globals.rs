@@ -1,4 +1,5 @@
-//! `global-config` nodes: their variables are those of all flows, so their change concerns every flow that may read one.
+//! `global-config` nodes: their variables are those of all flows, so their change concerns every
+//! flow that may read one.
 
 use super::Deployment;
 use super::shared::{GLOBAL_CONFIG, Place, place};
@@ -16,7 +17,7 @@ pub(super) struct Globals(Vec<String>);
 #[derive(PartialEq)]
 struct Definition {
     entry: Json,
-    /// Whether the engine leaves it out; Node-RED does not.
+    /// True if the engine leaves it out; Node-RED does not.
     is_disabled: bool,
     /// The node whose credentials it is.
     secret_of: Option<SmolStr>,
@@ -43,12 +44,13 @@ impl Globals {
         )
     }
 
-    /// Whether none differs.
+    /// Returns whether none differs.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether an element on such flows, or among these shared elements, may read one of the variables.
+    /// Returns whether an element on such flows, or among these shared elements, may read one of
+    /// the variables.
     pub(super) fn are_read(
         &self,
         flows: &FlowSet,
@@ -77,8 +79,8 @@ impl Globals {
     }
 }
 
-/// The `global-config` nodes of the flow set after a deployment, and those that it removes or makes something else. Their
-/// order counts, too.
+/// The `global-config` nodes of the flow set after a deployment, and those that it removes or makes
+/// something else. Their order counts, too.
 pub(super) fn global_configs<'a>(
     deployment: &Deployment<'a>,
 ) -> impl Iterator<Item = &'a Arc<Node>> + use<'a> {
@@ -111,7 +113,7 @@ fn variables(flows: &FlowSet) -> BTreeMap<String, Vec<Definition>> {
     found
 }
 
-/// Whether code reads a variable by a name that is not one text in it.
+/// Returns whether code reads a variable by a name that is not one text in it.
 fn makes_names(text: &str) -> bool {
     ["env.get(", "$env(", "getSetting("].iter().any(|call| {
         let mut calls = text.match_indices(call);
@@ -119,7 +121,7 @@ fn makes_names(text: &str) -> bool {
     })
 }
 
-/// Whether the only argument is a quoted text; a double quote is escaped in JSON.
+/// Returns whether the only argument is a quoted text; a double quote is escaped in JSON.
 fn begins_with_text(arguments: &str) -> bool {
     let quoted = ["'", "\\\""].iter().find_map(|quote| {
         let inside = arguments.trim_start().strip_prefix(quote)?;

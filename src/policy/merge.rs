@@ -38,8 +38,9 @@ pub fn merged(sight: &Sight, submitted: &FlowSet) -> Result<Vec<Arc<Node>>, Verd
     Ok(all)
 }
 
-/// Refuses a flow set in which the caller's flows would use an element that was hidden: a reference that the submission
-/// adds, by whatever variable, would make a config node or subflow of others the caller's own.
+/// Refuses a flow set in which the caller's flows would use an element that was hidden: a reference
+/// that the submission adds, by whatever variable, would make a config node or subflow of others
+/// the caller's own.
 pub fn widened(before: &Sight, after: &Sight) -> Verdict {
     match after.borrows(before) {
         None => Verdict::default(),

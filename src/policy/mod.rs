@@ -169,20 +169,20 @@ pub fn reload(policy: &Policy, who: Who<'_>) -> Verdict {
     Verdict(found.into_iter().flatten().collect())
 }
 
-/// Whether the caller may start or stop all flows.
+/// Returns whether the caller may start or stop all flows.
 pub fn start_or_stop(policy: &Policy, who: Who<'_>) -> Verdict {
     let found = approval::of_all_flows(policy, who, "starting or stopping all flows");
     Verdict(found.into_iter().collect())
 }
 
-/// Whether the runtime must be asked for its types, to judge a deployment by this caller.
+/// Returns whether the runtime must be asked for its types, to judge a deployment by this caller.
 pub fn needs_types(policy: &Policy, who: Who<'_>, before: &FlowSet, after: &FlowSet) -> bool {
     let is_limited = || !who.permissions.cover(WRITE) || approval_applies(policy, who);
     policy.require_types || (is_limited() && adds_types(before, after))
 }
 
-/// The tabs on which something runs after a change that did not run before, or in another way, and those on which something
-/// has ended.
+/// The tabs on which something runs after a change that did not run before, or in another way, and
+/// those on which something has ended.
 pub fn running_otherwise(before: &FlowSet, after: &FlowSet) -> HashSet<SmolStr> {
     let [was, is] = [before, after].map(Runs::of);
     let tabs = was.differing_tabs(&is).chain(is.differing_tabs(&was));

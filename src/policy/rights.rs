@@ -1,8 +1,9 @@
 //! Rights to single flows: a user with `flows.write:FLOW` changes only what is on these flows, and only those shared
 //! elements (config nodes and subflows) that no other flow uses.
 //!
-//! What counts is where an element was and where it is to be, and what runs: on flows that the user does not hold, that is
-//! the same before and after. Messages are no matter of rights: a flow may send some to any other.
+//! What counts is where an element was and where it is to be, and what runs: on flows that the user
+//! does not hold, that is the same before and after. Messages are no matter of rights: a flow may
+//! send some to any other.
 
 use super::changes::Change;
 use super::globals::{Globals, global_configs};
@@ -81,14 +82,15 @@ pub(super) fn check(
     found.into_iter().flatten().collect()
 }
 
-/// The elements that a user's flows and others use, in the flow set before and in the one after a deployment.
+/// The elements that a user's flows and others use, in the flow set before and in the one after a
+/// deployment.
 struct Uses<'a> {
     held: [HashSet<&'a SmolStr>; 2],
     /// Those that other flows use, or may turn out to use.
     others: [HashSet<&'a SmolStr>; 2],
     /// The `global-config` nodes.
     globals: HashSet<&'a SmolStr>,
-    /// Whether other flows may read a variable of them that differs.
+    /// True if other flows may read a variable of them that differs.
     globals_are_read: bool,
 }
 
@@ -118,19 +120,20 @@ impl<'a> Uses<'a> {
         }
     }
 
-    /// Whether flows of the user use a shared element. A `global-config` is for all flows, also if only
-    /// one names it.
+    /// Returns whether flows of the user use a shared element. A `global-config` is for all flows,
+    /// also if only one names it.
     fn held(&self, id: &SmolStr) -> bool {
         !self.globals.contains(id) && self.held.iter().any(|used| used.contains(id))
     }
 
-    /// Whether other flows use a shared element, or may.
+    /// Returns whether other flows use a shared element, or may.
     fn by_others(&self, id: &SmolStr) -> bool {
         let used = self.others.iter().any(|used| used.contains(id));
         used || (self.globals_are_read && self.globals.contains(id))
     }
 
-    /// Whether other flows name a config node on a flow, or may, which was missing: it would be theirs, too.
+    /// Returns whether other flows name a config node on a flow, or may, which was missing: it
+    /// would be theirs, too.
     fn is_awaited(&self, node: &Node, flows: &FlowSet) -> bool {
         let is_on_flow = || matches!(place(node, flows), Place::Flow(_));
         let mut others = self.others.iter();
@@ -140,8 +143,8 @@ impl<'a> Uses<'a> {
     }
 }
 
-/// The elements of which something runs on such flows that is not the same before and after, with the config nodes that it
-/// uses; those on other flows count if these `follow`.
+/// The elements of which something runs on such flows that is not the same before and after, with
+/// the config nodes that it uses; those on other flows count if these `follow`.
 pub(super) fn differing(
     [before, after]: &[Runs; 2],
     is: impl Fn(&SmolStr) -> bool,
@@ -243,7 +246,8 @@ impl<'a> Rights<'a> {
         holds
     }
 
-    /// The same of a flow that may be in the other flow set only. Nodes on a tab that is missing make one.
+    /// The same of a flow that may be in the other flow set only. Nodes on a tab that is missing
+    /// make one.
     fn holds_if_there(&self, id: &SmolStr) -> bool {
         let is_there = || {
             let made = || self.flows.nodes().iter().any(|node| node.z == *id);

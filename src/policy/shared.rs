@@ -1,5 +1,5 @@
-//! Shared elements (config nodes on no tab, subflows and what is in them), config nodes on tabs, and the flows that use
-//! them: as it is written, and as it runs.
+//! Shared elements (config nodes on no tab, subflows and what is in them), config nodes on tabs,
+//! and the flows that use them: as it is written, and as it runs.
 
 use flows::running::{Runs, Unresolved, each_key, is_value_text};
 use flows::{ElementKind, FlowSet, Node};
@@ -16,7 +16,8 @@ pub(super) enum Place<'a> {
     Shared(&'a SmolStr),
 }
 
-/// The type of the nodes that have variables for all flows, and whose change restarts all, wherever they are.
+/// The type of the nodes that have variables for all flows, and whose change restarts all, wherever
+/// they are.
 pub(super) const GLOBAL_CONFIG: &str = "global-config";
 
 pub(super) fn place<'a>(node: &'a Node, flows: &FlowSet) -> Place<'a> {
@@ -35,9 +36,10 @@ pub(super) fn place<'a>(node: &'a Node, flows: &FlowSet) -> Place<'a> {
     }
 }
 
-/// References to shared elements and config nodes. An element refers to another if any value in it, however deep, is the
-/// id, or is the type of its instances: more than those that Node-RED counts, and never fewer. So does a node that runs,
-/// by the values of its variables; one whose value is not known before it runs may refer to any config node.
+/// References to shared elements and config nodes. An element refers to another if any value in it,
+/// however deep, is the id, or is the type of its instances: more than those that Node-RED counts,
+/// and never fewer. So does a node that runs, by the values of its variables; one whose value is
+/// not known before it runs may refer to any config node.
 pub(super) struct References<'a> {
     flows: [&'a FlowSet; 2],
     runs: &'a Runs,
@@ -121,7 +123,8 @@ impl<'a> References<'a> {
         }
     }
 
-    /// The shared elements and config nodes that such flows use, directly or through others that `passes`. Linear.
+    /// The shared elements and config nodes that such flows use, directly or through others that
+    /// `passes`. Linear.
     pub(super) fn used_by(
         &self,
         is: impl Fn(&SmolStr) -> bool,
@@ -137,8 +140,8 @@ impl<'a> References<'a> {
         used
     }
 
-    /// The references that such flows make, and the elements that they use: from what to what. Those to nodes inside
-    /// instances of subflows are to their running ids, too.
+    /// The references that such flows make, and the elements that they use: from what to what.
+    /// Those to nodes inside instances of subflows are to their running ids, too.
     pub(super) fn made_by<'r>(
         &'r self,
         is: impl Fn(&SmolStr) -> bool + Copy + 'r,
@@ -215,7 +218,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The id by which an element is used by others: its own, or that of its subflow; `None`: it is no element to be used.
+/// The id by which an element is used by others: its own, or that of its subflow; `None`: it is no
+/// element to be used.
 fn used_as<'a>(node: &'a Node, flows: &FlowSet) -> Option<&'a SmolStr> {
     match place(node, flows) {
         Place::Shared(id) => Some(id),
@@ -223,7 +227,7 @@ fn used_as<'a>(node: &'a Node, flows: &FlowSet) -> Option<&'a SmolStr> {
     }
 }
 
-/// Whether some id can be written as a value that is no text.
+/// Returns whether some id can be written as a value that is no text.
 fn has_odd_ids(flows: &FlowSet) -> bool {
     let mut nodes = flows.nodes().iter();
     nodes.any(|node| node.part() != ElementKind::Node && is_value_text(&node.id))

@@ -24,7 +24,8 @@ pub struct Sight {
 struct Limits {
     /// The elements that the caller does not see.
     hidden: HashSet<SmolStr>,
-    /// The nodes that run inside instances of subflows which the caller does not see, by their running ids.
+    /// The nodes that run inside instances of subflows which the caller does not see, by their
+    /// running ids.
     hidden_inside: HashMap<SmolStr, Arc<Node>>,
     /// The ids of those in instances which the caller sees.
     seen_inside: HashSet<SmolStr>,
@@ -49,8 +50,8 @@ impl Sight {
         self.limits.is_none()
     }
 
-    /// Whether an element has this id, or a node that runs inside an instance of a subflow, and the caller sees it. An id
-    /// that also belongs to something hidden is not seen.
+    /// Returns whether an element has this id, or a node that runs inside an instance of a subflow,
+    /// and the caller sees it. An id that also belongs to something hidden is not seen.
     pub fn sees(&self, id: &str) -> bool {
         let is_there = self.flows.get(id).is_some();
         match &self.limits {
@@ -59,8 +60,8 @@ impl Sight {
         }
     }
 
-    /// Whether something has this id that the caller does not see: an element, or a node that runs inside an instance of
-    /// a subflow.
+    /// Returns whether something has this id that the caller does not see: an element, or a node
+    /// that runs inside an instance of a subflow.
     pub fn hides(&self, id: &str) -> bool {
         let limits = self.limits.as_ref();
         limits.is_some_and(|limits| {
@@ -68,14 +69,14 @@ impl Sight {
         })
     }
 
-    /// Whether there is an element of this id, and the caller does not see it.
+    /// Returns whether there is an element of this id, and the caller does not see it.
     pub(super) fn hides_element(&self, id: &str) -> bool {
         let limits = self.limits.as_ref();
         limits.is_some_and(|limits| limits.hidden.contains(id))
     }
 
-    /// Whether the caller sees a node that may run inside an instance of a subflow of a package: such a node has an id of
-    /// its own, and a path that begins with the tab.
+    /// Returns whether the caller sees a node that may run inside an instance of a subflow of a
+    /// package: such a node has an id of its own, and a path that begins with the tab.
     pub fn sees_running(&self, id: &str, path: &str) -> bool {
         if self.flows.get(id).is_some() || self.sees(id) || self.hides(id) {
             return self.sees(id);
@@ -89,8 +90,8 @@ impl Sight {
         elements.peek().is_some() && elements.all(|id| self.sees(id))
     }
 
-    /// What the caller's flows would use of what is hidden, and do not use before: its users would make it the caller's
-    /// own. `before`: the flow set that the caller saw.
+    /// What the caller's flows would use of what is hidden, and do not use before: its users would
+    /// make it the caller's own. `before`: the flow set that the caller saw.
     pub(super) fn borrows(&self, before: &Self) -> Option<Borrowed> {
         let (limits, old) = (self.limits.as_ref()?, before.limits.as_ref()?);
         let shows = |node: &&Arc<Node>| before.hides_element(&node.id) && self.sees(&node.id);

@@ -8,7 +8,8 @@ use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Refuses nodes whose type the runtime lacks, or whose subflow: with one of them, no flow starts, of other users neither.
+/// Refuses nodes whose type the runtime lacks, or whose subflow: with one of them, no flow starts,
+/// of other users neither.
 pub(super) fn stop_everything(
     deployment: &Deployment<'_>,
     changes: &[Change<'_>],
@@ -29,7 +30,8 @@ pub(super) fn stop_everything(
     violation(Rule::MissingTypes, &missing, reason)
 }
 
-/// Whether a deployment has types of nodes that the flow set before has not: only the runtime knows whether it has them.
+/// Returns whether a deployment has types of nodes that the flow set before has not: only the
+/// runtime knows whether it has them.
 pub(super) fn adds_types(before: &FlowSet, after: &FlowSet) -> bool {
     let known: HashSet<&SmolStr> = before.nodes().iter().map(|node| &node.kind).collect();
     let mut nodes = after.nodes().iter();

@@ -1,7 +1,7 @@
-//! The control runtime: one thread for decisions that take no time (sign-ins, leases, time-outs, the operations
-//! listener), with blocking threads for hashes and files; and the work runtime, for deployments and
-//! whatever else takes long. It has one thread too, which gives back the memory that a deployment
-//! needed, and blocking threads for what callers ask for at the same time.
+//! The control runtime: one thread for decisions that take no time (sign-ins, leases, time-outs,
+//! the operations listener), with blocking threads for hashes and files; and the work runtime, for
+//! deployments and whatever else takes long. It has one thread too, which gives back the memory
+//! that a deployment needed, and blocking threads for what callers ask for at the same time.
 
 use crate::allocator;
 use std::io;
@@ -12,8 +12,8 @@ use tokio::sync::watch::{self, Receiver, Sender};
 /// Blocking threads besides those that hash passwords: files and the like. Threads are made when needed.
 const BLOCKING: usize = 16;
 
-/// The niceness added to a thread of the work runtime. Our choice: of a core that another thread wants too it gets a
-/// quarter, as a thread that hashes does.
+/// The niceness added to a thread of the work runtime. Our choice: of a core that another thread
+/// wants too it gets a quarter, as a thread that hashes does.
 const NICER: i32 = 5;
 
 /// The two runtimes; they end, with everything on them, when this is dropped.
@@ -63,7 +63,8 @@ fn run(name: &str, runtime: Runtime, mut dropped: Receiver<()>, begin: fn()) -> 
     Ok(handle)
 }
 
-/// Of this thread only: setpriority(2), "C library/kernel differences". Without it all goes on, slower.
+/// Of this thread only: setpriority(2), "C library/kernel differences". Without it all goes on,
+/// slower.
 fn be_nicer() {
     let _ = rustix::process::nice(NICER);
 }

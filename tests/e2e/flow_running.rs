@@ -1,5 +1,5 @@
-//! Rights to single flows and four eyes are decided on what runs: running ids, variables, config nodes and types; on
-//! flowgate's own engine and in front of an upstream.
+//! Rights to single flows and four eyes are decided on what runs: running ids, variables, config
+//! nodes and types; on flowgate's own engine and in front of an upstream.
 
 use crate::client::{Answer, PASSWORD};
 use crate::harness::{Gateway, hash, until};
@@ -7,8 +7,8 @@ use crate::node_red::NodeRed;
 use crate::policies::{Case, cases, refusal};
 use serde_json::{Value as Json, json};
 
-/// `admin`; `ann`, who holds `Mine` and reads nothing else; `eve`, who holds it and reads all; `writer`, who may change all,
-/// but not `Line*` alone.
+/// `admin`; `ann`, who holds `Mine` and reads nothing else; `eve`, who holds it and reads all;
+/// `writer`, who may change all, but not `Line*` alone.
 fn users() -> String {
     let hash = hash(PASSWORD);
     let user = |name: &str, permissions: &str| {
@@ -39,8 +39,8 @@ fn variable(name: &str, kind: &str, value: &str) -> Json {
     json!({ "name": name, "type": kind, "value": value })
 }
 
-/// A guarded line with an instance of a subflow, a listener and a broker that it names by a variable of all flows, and the
-/// flow of `ann`.
+/// A guarded line with an instance of a subflow, a listener and a broker that it names by a
+/// variable of all flows, and the flow of `ann`.
 fn flows() -> Vec<Json> {
     let code = "context.set('secret', 'of the line'); return msg;";
     let set = json!({ "rules": [{ "t": "set", "p": "point", "pt": "flow", "to": "SETPOINT", "tot": "env" }], "wires": [[]] });

@@ -136,7 +136,8 @@ async fn a_flow_of_a_user_that_fails_takes_back_no_change_of_another_user() {
     assert!(gateway.reload(lines).await);
     let good = together(&[&noisy, &tab_with("b", "comment")]);
     gateway.deploy(&admin, &good).await;
-    // Another one fails from the deployment of its user on: that deployment is taken back, not the one before.
+    // Another one fails from the deployment of its user on: that deployment is taken back, not the
+    // one before.
     let bad = together(&[&good, &ticking_on("x", failing)]);
     gateway.deploy(&deployer, &bad).await;
     falls_back(&gateway, &admin, &good).await;

@@ -1,5 +1,5 @@
-//! Environment variables of nodes as the engine evaluates them: those of the process, and expressions
-//! (docs/reference/node-red-engine.md §2.5). The scopes are those of `flows`.
+//! Environment variables of nodes as the engine evaluates them: those of the process, and
+//! expressions (docs/reference/node-red-engine.md §2.5). The scopes are those of `flows`.
 
 pub use flows::running::{Entry, Env, reference};
 

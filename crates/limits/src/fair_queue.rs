@@ -1,9 +1,10 @@
-//! A fair queue for work that takes long, such as a password to hash: bounded, fair among addresses or users, and with
-//! room kept for known ones.
+//! A fair queue for work that takes long, such as a password to hash: bounded, fair among addresses
+//! or users, and with room kept for known ones.
 //!
-//! Two lanes take turns: known parties and others. Within a lane the parties take turns (start-time fair queuing,
-//! Goyal et al. 1996); in a full lane a newcomer takes the place of the party that holds the most (as `fq_codel`
-//! does, RFC 8290 §4.1). So a storm holds up its own party first, then other unknown ones, and known ones hardly.
+//! Two lanes take turns: known parties and others. Within a lane the parties take turns (start-time
+//! fair queuing, Goyal et al. 1996); in a full lane a newcomer takes the place of the party that
+//! holds the most (as `fq_codel` does, RFC 8290 §4.1). So a storm holds up its own party first,
+//! then other unknown ones, and known ones hardly.
 
 use crate::party::Party;
 use std::collections::HashMap;
@@ -196,7 +197,8 @@ impl Lane {
         (most > self.share(newcomer) + 1).then(|| drop(self.remove(index)))
     }
 
-    /// The number waiting for a party: the largest count of its networks, each divided by the network's factor.
+    /// The number waiting for a party: the largest count of its networks, each divided by the
+    /// network's factor.
     fn share(&self, party: &Party) -> usize {
         let shares = party.levels().map(|(party, factor)| {
             let count = self.counts.get(&party).copied().unwrap_or_default();

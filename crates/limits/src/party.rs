@@ -14,12 +14,13 @@ pub enum Party {
 }
 
 impl Party {
-    /// Whether the party has signed in.
+    /// Returns whether the party has signed in.
     pub fn is_user(&self) -> bool {
         matches!(self, Self::User(_))
     }
 
-    /// The party and the [networks around it](IpPrefix::levels), each with the factor by which its share is larger.
+    /// The party and the [networks around it](IpPrefix::levels), each with the factor by which its
+    /// share is larger.
     pub(crate) fn levels(&self) -> impl Iterator<Item = (Self, u32)> + use<> {
         let (networks, user) = match self {
             Self::Addresses(prefix) => (Some(prefix.levels()), None),

@@ -1,5 +1,5 @@
-//! A quota: a weighted semaphore with a share per client address, and larger shares for the IPv6 networks around it, or
-//! per user.
+//! A quota: a weighted semaphore with a share per client address, and larger shares for the IPv6
+//! networks around it, or per user.
 //!
 //! A unit is a response in progress, or a byte of memory. Units that are not available are refused at once
 //! ([`Grant::try_grow`]) or waited for ([`Grant::grow`]); a waiter holds units of its own address and networks only.
@@ -99,7 +99,7 @@ impl Grant {
         self.entry.quota.per_party
     }
 
-    /// Whether it is a user's.
+    /// Returns whether it is a user's.
     pub fn is_of_user(&self) -> bool {
         self.entry.party.is_user()
     }

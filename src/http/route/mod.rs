@@ -134,7 +134,7 @@ pub(super) struct Route<'a> {
     pub(super) networks: Option<&'a Networks>,
     /// The `[[route]]` that limits the requests of each caller.
     pub(super) limited: Option<&'a config::Route>,
-    /// Whether its pages are not sandboxed.
+    /// True if its pages are not sandboxed.
     pub(super) same_origin: bool,
 }
 

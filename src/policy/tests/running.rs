@@ -1,8 +1,9 @@
-//! What runs: cases by hand, and for random flow sets, users and submissions that are accepted, that nothing outside the
-//! user's flows runs in another way, and that the user's flows use nothing that is hidden.
+//! What runs: cases by hand, and for random flow sets, users and submissions that are accepted,
+//! that nothing outside the user's flows runs in another way, and that the user's flows use nothing
+//! that is hidden.
 //!
-//! The test resolves variables as a runtime does, with values for those of the process, for expressions and for credentials,
-//! which the policy does not know.
+//! The test resolves variables as a runtime does, with values for those of the process, for
+//! expressions and for credentials, which the policy does not know.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::config::Approval;
@@ -301,7 +302,7 @@ impl Evaluator for Concrete {
     }
 }
 
-/// Whether a config node does not count: by its tab and id.
+/// True if a config node does not count: by its tab and id.
 type LeavesOut<'a> = &'a dyn Fn(&str, &str) -> bool;
 
 /// What a runtime makes of a flow set.
@@ -485,7 +486,8 @@ fn nothing() -> Credentials {
     Credentials::default()
 }
 
-/// The config nodes that the own flow used before, and those that an element names which the user saw.
+/// The config nodes that the own flow used before, and those that an element names which the user
+/// saw.
 fn given(was: &World, sight: &Sight) -> BTreeSet<String> {
     let own = was
         .nodes
@@ -543,7 +545,8 @@ fn check_rights(random: &mut Random) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Whether a deployment by a user of all flows needs approval, when changes of the tab `t1` do.
+/// Returns whether a deployment by a user of all flows needs approval, when changes of the tab `t1`
+/// do.
 fn is_proposed(before: &FlowSet, after: &FlowSet) -> bool {
     let permissions = Permissions::of(["flows.write".into()].into());
     let approval = Approval {
@@ -567,7 +570,8 @@ fn is_proposed(before: &FlowSet, after: &FlowSet) -> bool {
     needs_approval(&policy, who, &deployment).is_some()
 }
 
-/// Checks that what needs no approval leaves what the guarded tab runs as it is; whether it needs none.
+/// Checks that what needs no approval leaves what the guarded tab runs as it is; whether it needs
+/// none.
 fn check_approval(random: &mut Random) -> Result<bool, String> {
     let Some(before) = set(&elements(random)) else {
         return Ok(false);

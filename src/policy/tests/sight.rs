@@ -175,7 +175,8 @@ fn the_nodes_of_a_missing_tab_are_not_taken_over_by_a_tab_of_that_id() {
     assert!(!widened(&sight, &Sight::of(&permissions, &all)).0.is_empty());
 }
 
-/// An instance of a subflow on each line; a comment of line 3 has the id of the node inside that of line 4.
+/// An instance of a subflow on each line; a comment of line 3 has the id of the node inside that of
+/// line 4.
 fn instances() -> Arc<FlowSet> {
     set(&json!([
         { "id": "tab3", "type": "tab" }, { "id": "tab4", "type": "tab" }, { "id": "sub", "type": "subflow" },

@@ -32,8 +32,8 @@ pub fn build(
     builder.build(&Env::root(evaluator))
 }
 
-/// Whether a node is one of those whose variables all flows have: a `global-config` that is a config node on no tab and
-/// in no subflow.
+/// Returns whether a node is one of those whose variables all flows have: a `global-config` that is
+/// a config node on no tab and in no subflow.
 pub fn is_root_config(node: &Node, flows: &FlowSet) -> bool {
     let has_container = || {
         let around = flows.get(&node.z).map(|around| around.part());
@@ -171,8 +171,9 @@ impl Builder<'_> {
         });
     }
 
-    /// Variables of all global `global-config` nodes, later ones over earlier ones, over those of the process. One on a
-    /// tab or in a subflow counts for nothing, as in Node-RED: it belongs to those who may change that flow.
+    /// Variables of all global `global-config` nodes, later ones over earlier ones, over those of
+    /// the process. One on a tab or in a subflow counts for nothing, as in Node-RED: it belongs to
+    /// those who may change that flow.
     fn root_env(&self, process: &Rc<Env>) -> Rc<Env> {
         let nodes = self.flows.nodes().iter();
         let configs = nodes.filter(|node| !node.disabled && is_root_config(node, self.flows));

@@ -1,8 +1,9 @@
-//! Keeps the ids of elements apart from those that runtimes make of them: of nodes inside instances of subflows
-//! (`INSTANCE-NODE`), of status outputs (`INSTANCE:status`) and of contexts (`NODE:FLOW`, `global`).
+//! Keeps the ids of elements apart from those that runtimes make of them: of nodes inside instances
+//! of subflows (`INSTANCE-NODE`), of status outputs (`INSTANCE:status`) and of contexts
+//! (`NODE:FLOW`, `global`).
 //!
-//! Two elements that run under one id are one to everything that finds nodes by ids: contexts, status, buttons, wires,
-//! plans. Disabled elements count: they run once they are enabled.
+//! Two elements that run under one id are one to everything that finds nodes by ids: contexts,
+//! status, buttons, wires, plans. Disabled elements count: they run once they are enabled.
 
 use crate::json::shown;
 use crate::{DEPTH, FlowSet, Malformed, Node};
@@ -13,9 +14,11 @@ use std::sync::Arc;
 /// The name of the global context, and of the global flow in the API.
 const GLOBAL: &str = "global";
 
-/// Refuses a flow set in which an id is that of two things that run, or could after an element is enabled.
+/// Refuses a flow set in which an id is that of two things that run, or could after an element is
+/// enabled.
 pub fn check_ids(flows: &FlowSet) -> Result<(), Malformed> {
-    // Without these characters, a running id is none of an element, and has one way only in which it is made.
+    // Without these characters, a running id is none of an element, and has one way only in which
+    // it is made.
     let may_collide = |node: &Arc<Node>| node.id.contains(['-', ':']) || node.id == GLOBAL;
     if !flows.nodes().iter().any(may_collide) {
         return Ok(());

@@ -12,13 +12,14 @@ use std::fmt::{Debug, Display};
 use std::rc::Rc;
 use value::{Value, coerce, json};
 
-/// Evaluates what a flow set alone does not determine. The engine does; a policy gives a mark instead of a value.
+/// Evaluates what a flow set alone does not determine. The engine does; a policy gives a mark
+/// instead of a value.
 pub trait Evaluator: Debug {
     /// A variable of the process; `undefined` if there is none.
     fn process_variable(&self, name: &str) -> Value;
 
-    /// The value of an entry whose type needs more than the entry; `None`: its text is enough. `scope`: the variables
-    /// around it.
+    /// The value of an entry whose type needs more than the entry; `None`: its text is enough.
+    /// `scope`: the variables around it.
     fn entry(
         &self,
         entry: &Entry,
@@ -92,9 +93,9 @@ impl Env {
         })
     }
 
-    /// A scope inside `parent`: fixed variables of the runtime over those of the layers, a later layer over an earlier
-    /// one. Those of type `env` are evaluated last, in order; until then they are their text
-    /// (docs/reference/node-red-engine.md §2.5, and observed).
+    /// A scope inside `parent`: fixed variables of the runtime over those of the layers, a later
+    /// layer over an earlier one. Those of type `env` are evaluated last, in order; until then they
+    /// are their text (docs/reference/node-red-engine.md §2.5, and observed).
     pub fn inside(
         parent: &Rc<Self>,
         fixed: &[(&'static str, Option<&SmolStr>)],
@@ -152,8 +153,9 @@ impl Env {
         }
     }
 
-    /// The value of a typed input of type `env`: `X` and `${X}` are the variable (`""` if there is none),
-    /// any other text has each `${X}` in it replaced (docs/reference/node-red-engine.md §2.5).
+    /// The value of a typed input of type `env`: `X` and `${X}` are the variable (`""` if there is
+    /// none), any other text has each `${X}` in it replaced (docs/reference/node-red-engine.md
+    /// §2.5).
     pub fn expand(&self, text: &str) -> Value {
         let whole = whole_variable(text);
         if whole.is_none() && text.contains("${") {
@@ -189,7 +191,8 @@ impl Env {
     }
 }
 
-/// The variable that a property names which is wholly `${X}` or `$(X)` (docs/reference/node-red-engine.md §2.5).
+/// The variable that a property names which is wholly `${X}` or `$(X)`
+/// (docs/reference/node-red-engine.md §2.5).
 pub fn reference(text: &str) -> Option<&str> {
     let braces = text.strip_prefix("${").and_then(|t| t.strip_suffix('}'));
     let name = braces.or_else(|| text.strip_prefix("$(").and_then(|t| t.strip_suffix(')')))?;

@@ -1,9 +1,11 @@
-//! The ids that a JSON value can be when a runtime uses it as one: JavaScript makes a text of any key.
+//! The ids that a JSON value can be when a runtime uses it as one: JavaScript makes a text of any
+//! key.
 
 use serde_json::Value as Json;
 use value::{Value, coerce, json};
 
-/// Calls `see` with the text of each value in a JSON value, however deep, and with that of each list and buffer.
+/// Calls `see` with the text of each value in a JSON value, however deep, and with that of each
+/// list and buffer.
 pub fn each_key(value: &Json, see: &mut dyn FnMut(&str)) {
     match value {
         Json::String(text) => see(text),
@@ -29,7 +31,7 @@ pub fn each_key(value: &Json, see: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Whether a text is what JavaScript makes of some value that is no text.
+/// Returns whether a text is what JavaScript makes of some value that is no text.
 pub fn is_value_text(text: &str) -> bool {
     let is_number = || {
         let number = text.parse().ok();

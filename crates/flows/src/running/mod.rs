@@ -1,8 +1,9 @@
-//! Resolves a flow set into what runs: every node with its definition after instances of subflows, groups, variables and
-//! config nodes, and the flow that it belongs to (docs/reference/node-red-engine.md §2).
+//! Resolves a flow set into what runs: every node with its definition after instances of subflows,
+//! groups, variables and config nodes, and the flow that it belongs to
+//! (docs/reference/node-red-engine.md §2).
 //!
-//! The engine builds its graph with this; policies on rights and approval compare what it gives for two flow sets. Never
-//! knows what a type of nodes does.
+//! The engine builds its graph with this; policies on rights and approval compare what it gives for
+//! two flow sets. Never knows what a type of nodes does.
 
 mod build;
 mod collisions;

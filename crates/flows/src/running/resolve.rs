@@ -33,7 +33,8 @@ pub fn of<'a>(running: &'a Running, lookup: &dyn Fn(&str) -> Value) -> Cow<'a, s
     written(&element, text)
 }
 
-/// Whether any property in a JSON text may be a variable. An escaped letter can spell anything.
+/// Returns whether any property in a JSON text may be a variable. An escaped letter can spell
+/// anything.
 pub fn may_name_variables(text: &str) -> bool {
     text.contains("\"${") || text.contains("\"$(") || text.contains("\\u00")
 }

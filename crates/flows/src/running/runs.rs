@@ -1,8 +1,8 @@
-//! What a flow set runs, as far as it is known before it runs: every node with its variables resolved, and the flow that
-//! it belongs to. Resolved by what the engine itself uses.
+//! What a flow set runs, as far as it is known before it runs: every node with its variables
+//! resolved, and the flow that it belongs to. Resolved by what the engine itself uses.
 //!
-//! A variable of the process, a credential, an expression and the like have a mark as their value: the property may turn
-//! out to be anything.
+//! A variable of the process, a credential, an expression and the like have a mark as their value:
+//! the property may turn out to be anything.
 
 use super::build::build;
 use super::env::{Entry, Env, Evaluator};
@@ -36,7 +36,7 @@ pub struct RunningNode {
     pub tab: Option<SmolStr>,
     /// The element on its tab that makes it run: itself, or an instance of a subflow.
     pub outermost: SmolStr,
-    /// Whether it is inside an instance of a subflow.
+    /// True if it is inside an instance of a subflow.
     pub is_inside: bool,
     /// Its targets, if they are not those of its element.
     wires: Option<Vec<Vec<SmolStr>>>,
@@ -61,7 +61,7 @@ pub struct Unresolved {
 }
 
 impl Unresolved {
-    /// Whether an element may turn out to be the one that is referred to.
+    /// Returns whether an element may turn out to be the one that is referred to.
     pub fn may_be(&self, node: &Node) -> bool {
         let fits = self.kind.is_none_or(|kind| kind == node.kind);
         fits && node.part() == ElementKind::Config
@@ -103,8 +103,9 @@ impl Runs {
         nodes.filter(|node| node.resolved.is_some())
     }
 
-    /// The elements of which something runs on such tabs that does not run in the same way in the other flow set, in no
-    /// order: themselves, or a config node that they use, on no tab or on one that `follows`.
+    /// The elements of which something runs on such tabs that does not run in the same way in the
+    /// other flow set, in no order: themselves, or a config node that they use, on no tab or on one
+    /// that `follows`.
     pub fn differing<'r>(
         &'r self,
         other: &'r Self,
@@ -137,7 +138,8 @@ impl Runs {
         found.map(|(_, node)| node)
     }
 
-    /// The elements of the config nodes that run here and not, or in another way, in the other flow set.
+    /// The elements of the config nodes that run here and not, or in another way, in the other flow
+    /// set.
     pub fn differing_config_nodes<'r>(
         &'r self,
         other: &'r Self,
@@ -148,7 +150,8 @@ impl Runs {
         found.map(|(_, node)| &node.node)
     }
 
-    /// The running ids of config nodes that do not run in the same way in the other flow set, and of those that use one.
+    /// The running ids of config nodes that do not run in the same way in the other flow set, and
+    /// of those that use one.
     fn differing_configs<'r>(
         &'r self,
         other: &'r Self,
@@ -214,7 +217,7 @@ impl RunningNode {
         }
     }
 
-    /// Whether a value in the properties is one of these ids.
+    /// Returns whether a value in the properties is one of these ids.
     fn names_any(&self, ids: &FxHashSet<&SmolStr>) -> bool {
         if ids.is_empty() {
             return false;
@@ -237,7 +240,7 @@ impl RunningNode {
         self.resolved.as_ref().map(|resolved| &resolved.properties)
     }
 
-    /// Whether both are the same for all that can be known.
+    /// Returns whether both are the same for all that can be known.
     fn same(&self, other: &Self) -> bool {
         self.tab == other.tab
             && self.wires == other.wires
@@ -283,8 +286,8 @@ impl Resolved {
     }
 }
 
-/// The properties of a type of the core palette that name config nodes, each with their type; `None`: the type is not of
-/// the palette, and any property may.
+/// The properties of a type of the core palette that name config nodes, each with their type;
+/// `None`: the type is not of the palette, and any property may.
 fn config_properties(kind: &str) -> Option<&'static [(&'static str, &'static str)]> {
     const TLS: (&str, &str) = ("tls", "tls-config");
     Some(match kind {
