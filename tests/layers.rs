@@ -49,6 +49,8 @@ const READ_CLOCK: &[&str] = &[
     "src/store/thread.rs",
     "src/store/database/connection/postgres.rs",
     "crates/engine/src/state.rs",
+    // The time that a node's work takes is looked at within that work.
+    "crates/value/src/budget.rs",
     "crates/engine/src/script/",
     "crates/engine/src/event_loop/",
     // Measures in tests.

@@ -27,6 +27,8 @@ pub(crate) struct FairQueue {
     pressure: Rc<Pressure>,
     /// The groups that became full since they were last asked for.
     filled: Vec<u32>,
+    /// The slots that hold their groups, as often as they do.
+    holding: Vec<u32>,
 }
 
 #[derive(Default)]
@@ -36,6 +38,8 @@ struct Queue {
     parts: u64,
     /// The number of deliveries that were taken so far.
     taken: u64,
+    /// How often nodes of the group hold it.
+    holds: usize,
     /// Whether the group is in `ready`.
     is_ready: bool,
     is_full: bool,
@@ -64,26 +68,68 @@ impl FairQueue {
             },
             pressure,
             filled: Vec::new(),
+            holding: Vec::new(),
         }
     }
 
     /// Adds a delivery behind those of its group.
     pub(crate) fn push(&mut self, delivery: Delivery) {
         let group = self.group(delivery.slot);
+        let queue = self.queue(group);
+        queue.parts += u64::from(delivery.parts);
+        queue.deliveries.push_back(delivery);
+        let is_held = queue.holds > 0;
+        let size = queue.size();
+        if !is_held {
+            self.make_ready(group);
+        }
+        if size.messages >= self.most.messages || size.parts >= self.most.parts {
+            self.fill(group);
+        }
+    }
+
+    fn queue(&mut self, group: u32) -> &mut Queue {
         let index = group as usize;
         if index >= self.queues.len() {
             self.queues.resize_with(index + 1, Queue::default);
         }
-        let queue = &mut self.queues[index];
-        queue.parts += u64::from(delivery.parts);
-        queue.deliveries.push_back(delivery);
+        &mut self.queues[index]
+    }
+
+    fn make_ready(&mut self, group: u32) {
+        let queue = self.queue(group);
         if !queue.is_ready {
             queue.is_ready = true;
             self.ready.push_back(group);
         }
-        if queue.deliveries.len() >= self.most.messages || queue.parts >= self.most.parts {
-            self.fill(group);
+    }
+
+    /// Delivers nothing to the group of a slot until that slot releases it: its node still works on a message, and what
+    /// came after waits as if the work were done here.
+    pub(crate) fn hold(&mut self, slot: u32) {
+        let group = self.group(slot);
+        self.holding.push(slot);
+        self.queue(group).holds += 1;
+    }
+
+    /// Takes a hold of a slot back, if there is one.
+    pub(crate) fn release(&mut self, slot: u32) -> bool {
+        let Some(at) = self.holding.iter().position(|held| *held == slot) else {
+            return false;
+        };
+        self.holding.swap_remove(at);
+        let group = self.group(slot);
+        self.queue(group).holds -= 1;
+        if !self.is_held(group) {
+            self.make_ready(group);
         }
+        true
+    }
+
+    /// Whether a node holds the group.
+    pub(crate) fn is_held(&self, group: u32) -> bool {
+        let queue = self.queues.get(group as usize);
+        queue.is_some_and(|queue| queue.holds > 0)
     }
 
     /// Marks a group as full.
@@ -106,7 +152,9 @@ impl FairQueue {
     pub(crate) fn next(&mut self) -> Option<Delivery> {
         loop {
             let queue = &mut self.queues[*self.ready.front()? as usize];
-            if let Some(delivery) = queue.deliveries.pop_front() {
+            if queue.holds == 0
+                && let Some(delivery) = queue.deliveries.pop_front()
+            {
                 queue.parts -= u64::from(delivery.parts);
                 queue.taken += 1;
                 return Some(delivery);
@@ -121,6 +169,9 @@ impl FairQueue {
         let mut lost = Vec::new();
         for group in self.pressure.full() {
             let queue = &mut self.queues[group as usize];
+            if queue.holds > 0 {
+                continue;
+            }
             let size = queue.size();
             if size.messages <= self.most.messages / 2 && size.parts <= self.most.parts / 2 {
                 (queue.is_full, queue.overload) = (false, None);
@@ -169,7 +220,7 @@ impl FairQueue {
 
     /// The number of deliveries that wait in all groups.
     pub(crate) fn total(&self) -> usize {
-        self.ready.iter().map(|group| self.len(*group)).sum()
+        self.queues.iter().map(|queue| queue.deliveries.len()).sum()
     }
 
     /// Moves the newest deliveries of a group before all others of it.
@@ -180,10 +231,10 @@ impl FairQueue {
         }
     }
 
-    /// Whether no delivery waits.
+    /// Whether no delivery waits that can be made: those of held groups cannot.
     pub(crate) fn is_empty(&self) -> bool {
         let mut ready = self.ready.iter();
-        ready.all(|group| self.len(*group) == 0)
+        ready.all(|group| self.is_held(*group) || self.len(*group) == 0)
     }
 
     /// Takes all deliveries of a group.
@@ -209,11 +260,20 @@ impl FairQueue {
 
     /// Puts every slot into its group. Waiting deliveries move along; those of one group keep their order.
     pub(crate) fn regroup(&mut self, groups: Vec<u32>) {
+        let holding = std::mem::take(&mut self.holding);
+        for slot in &holding {
+            let group = self.group(*slot);
+            self.queue(group).holds = 0;
+            self.make_ready(group);
+        }
         let waiting: Vec<_> = std::iter::from_fn(|| self.next()).collect();
         self.groups = groups.into();
         self.queues.clear();
         self.filled.clear();
         self.pressure.regroup(Rc::clone(&self.groups));
+        for slot in holding {
+            self.hold(slot);
+        }
         for delivery in waiting {
             self.push(delivery);
         }
@@ -292,6 +352,24 @@ mod tests {
         assert_eq!(queue.len(0), 3);
         let order = [(); 3].map(|()| next(&mut queue));
         assert_eq!(order, ["a1", "a2", "b1"]);
+    }
+
+    #[test]
+    fn a_held_group_waits_while_others_are_served_and_keeps_its_order() {
+        let mut queue = queue(1000, 1 << 20);
+        queue.regroup(vec![0, 1]);
+        push(&mut queue, 0, "a1");
+        queue.hold(0);
+        queue.hold(0);
+        for (slot, text) in [(1, "b1"), (0, "a2"), (1, "b2")] {
+            push(&mut queue, slot, text);
+        }
+        assert_eq!([next(&mut queue), next(&mut queue)], ["b1", "b2"]);
+        assert!(queue.is_empty() && queue.next().is_none() && queue.total() == 2);
+        queue.regroup(vec![1, 0]);
+        assert!(queue.release(0) && queue.next().is_none());
+        assert!(queue.release(0) && !queue.release(0));
+        assert_eq!([next(&mut queue), next(&mut queue)], ["a1", "a2"]);
     }
 
     #[test]

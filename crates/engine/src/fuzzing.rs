@@ -258,7 +258,7 @@ fn used(value: &Value, other: &Value) {
         assert_exact(&made);
     }
     let template = Template::compile("{{{payload}}}{{#payload}}{{in}}{{/payload}}").unwrap();
-    template.render(&eval, &message);
+    template.render(&eval, &message).unwrap();
 }
 
 #[cfg(test)]

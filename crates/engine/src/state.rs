@@ -32,9 +32,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
-use value::Message;
+use value::{Message, budget};
+
+/// Messages that nodes of one engine thread work on at other threads, at most; each may make that part of
+/// `script_memory`. Our choice.
+pub(super) const WORKERS: usize = 4;
 
 /// When a timer is due whose time the clock cannot count: in a hundred years.
 const FAR: Duration = Duration::from_hours(100 * 365 * 24);
@@ -66,6 +70,8 @@ pub(super) struct EngineState {
     pub(super) node_host: Option<Rc<NodeHost>>,
     pub(super) hosted_functions: HostedFunctions,
     pub(super) attached: Attached,
+    /// Permits for work on other threads.
+    pub(super) workers: Arc<Semaphore>,
     /// By slot.
     tasks: FxHashMap<u32, JoinSet<()>>,
     node_events: mpsc::UnboundedSender<NodeEvent>,
@@ -108,6 +114,7 @@ impl EngineState {
             node_host: None,
             hosted_functions: HostedFunctions::default(),
             attached: Attached::default(),
+            workers: Arc::new(Semaphore::new(WORKERS)),
             tasks: FxHashMap::default(),
             node_events,
             scripts: None,
@@ -232,6 +239,17 @@ impl EngineState {
     /// Aborts the tasks of a node.
     pub(super) fn abort_tasks(&mut self, instance: Instance) {
         self.tasks.remove(&instance.slot);
+        while self.queue.release(instance.slot) {}
+    }
+
+    /// The limits of a node's work on one message. As many workers as there are make no more than `script_memory`
+    /// together.
+    pub(super) fn work_limits(&self) -> budget::Limits {
+        budget::Limits {
+            time: Some(self.config.script_timeout),
+            bytes: Some(self.config.script_memory / WORKERS),
+            stopped: None,
+        }
     }
 
     /// The JavaScript engine of this thread, made when first needed.

@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 mod array;
+pub mod budget;
 pub mod coerce;
 pub mod date;
 mod extent;

@@ -32,7 +32,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
-use value::Message;
+use value::{Message, budget};
 
 /// Messages delivered, at most, before the thread looks for commands, timers and finished futures again.
 const ROUND: usize = 256;
@@ -129,6 +129,7 @@ impl Thread {
         metrics: Arc<dyn Metrics>,
         closed: mpsc::UnboundedSender<()>,
     ) -> Self {
+        budget::set_usual(state.work_limits());
         Self {
             state,
             slots: Vec::new(),
@@ -175,7 +176,7 @@ impl Thread {
             let now = Instant::now();
             self.relieve(now);
             self.state.report_sources(now);
-            let idle = self.state.is_idle() && self.calls.is_empty();
+            let idle = self.state.is_idle() && self.are_calls_held();
             if idle || now >= self.counted + COUNT {
                 self.publish(idle);
                 self.counted = now;
@@ -209,6 +210,9 @@ impl Thread {
     /// waits. Those of clients that are gone are dropped: no node has seen them.
     fn admit_calls(&mut self, most: usize) {
         for group in self.calls.groups() {
+            if self.state.queue.is_held(group) && most != usize::MAX {
+                continue;
+            }
             while let Some(call) = self.calls.pop(group) {
                 if call.exchange.responder.is_abandoned() {
                     continue;
@@ -219,6 +223,12 @@ impl Thread {
                 }
             }
         }
+    }
+
+    /// Whether no request waits whose flow could take it.
+    fn are_calls_held(&self) -> bool {
+        let mut groups = self.calls.groups().into_iter();
+        groups.all(|group| self.state.queue.is_held(group))
     }
 
     /// Sleeps until something arrives or a timer is due.
@@ -402,6 +412,8 @@ impl Thread {
     fn event(&mut self, NodeEvent { instance, event }: NodeEvent) {
         if self.runs(instance) {
             self.with_node(instance.slot, |node, host| node.event(event, host));
+            // The node has held its flow until this event, and again if it has not finished with it.
+            self.state.queue.release(instance.slot);
         }
     }
 

@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Instant;
+use value::budget;
 
 /// A place for a running node. The same id keeps its slot for as long as the node runs.
 pub(crate) struct Slot {
@@ -37,6 +38,7 @@ impl Slot {
         let began = state.profiler.is_active().then(Instant::now);
         let (place, mut host) = self.place_and_host(number, state);
         let Some(node) = place.as_mut() else { return };
+        budget::begin();
         if catch_unwind(AssertUnwindSafe(|| act(node.as_mut(), &mut host))).is_err() {
             *place = None;
             host.state.attached.take();

@@ -22,7 +22,7 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::watch;
-use value::{Failure, Message, Value};
+use value::{Failure, Message, Value, budget};
 
 /// The engine as a running node sees it. `E` is the type of the node's events.
 pub(crate) struct Host<'a, E = Infallible> {
@@ -209,6 +209,7 @@ impl<E> Host<'_, E> {
     /// The node failed on this message; catch nodes receive the error, or else it is logged.
     pub(crate) fn error(&mut self, failure: Failure, message: Option<Message>) {
         self.state.profiler.failed(self.instance, self.info);
+        let failure = named(failure, self.info);
         let message = message.map(|message| self.whole(message));
         self.state.error(self.info, &failure, message);
     }
@@ -397,5 +398,19 @@ impl<E> Host<'_, E> {
     /// Which flows are full.
     pub(crate) fn pressure(&self) -> Rc<Pressure> {
         Rc::clone(&self.state.pressure)
+    }
+}
+
+/// The failure of a node, with the setting to raise if it exceeded its budget.
+fn named(failure: Failure, info: &NodeInfo) -> Failure {
+    let setting = match failure.code.as_str() {
+        budget::TIME => "engine.script_timeout",
+        budget::BYTES => "a quarter of engine.script_memory",
+        _ => return failure,
+    };
+    let message = format!("{} node: {} ({setting})", info.kind(), failure.message);
+    Failure {
+        message: SmolStr::from(message),
+        ..failure
     }
 }

@@ -3,6 +3,7 @@
 //! A node lives on the engine's thread, which calls it: never twice at a time, and nothing else calls it.
 
 mod host;
+mod work;
 
 pub(crate) use crate::delivery::Wake;
 pub(crate) use crate::instance::TimerId;
@@ -11,6 +12,7 @@ pub(crate) use crate::mailbox::Mailbox;
 pub(crate) use crate::node_info::NodeInfo;
 pub(crate) use crate::task::{Closing, Task};
 pub(crate) use host::Host;
+pub(crate) use work::{Done, Sequence, Worked, size};
 
 use crate::properties;
 use crate::script::ScriptMessage;

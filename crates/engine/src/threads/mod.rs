@@ -89,6 +89,7 @@ impl Shared {
             let (settings, writers) = (self.settings(settings, number), writers.clone());
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
+                .thread_stack_size(STACK)
                 .build()?;
             let join = std::thread::Builder::new()
                 .name(self.name(number))

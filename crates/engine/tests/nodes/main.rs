@@ -15,6 +15,7 @@
 mod backpressure;
 mod batch;
 mod bench;
+mod bombs;
 mod change;
 mod debug;
 mod delay;

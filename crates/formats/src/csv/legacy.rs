@@ -1,9 +1,9 @@
 //! CSV text into objects as Node-RED's older parser reads it: quotes toggle anywhere, column names are found on the
 //! way. Pure.
 
-use super::rfc::Cells;
+use super::rfc::{CELL, Cells, ROW};
 use smol_str::SmolStr;
-use value::{Failure, Object, Value, coerce, json};
+use value::{Failure, Object, Value, budget, coerce, json};
 
 /// The columns, and how their list is split; kept from message to message.
 #[derive(Debug, Clone)]
@@ -34,17 +34,21 @@ impl Template {
             separator.clone_into(&mut self.separator);
         }
         let list = list.trim();
+        let quotes_in_separator = self.separator.matches('"').count();
         let mut names: Vec<String> = vec![String::new()];
         let mut rest = list;
+        let mut quotes = list.matches('"').count();
         while let Some(c) = rest.chars().next() {
             let after = rest.strip_prefix(self.separator.as_str());
             if let Some(after) = after
-                && after.matches('"').count() % 2 == 0
+                && (quotes - quotes_in_separator).is_multiple_of(2)
             {
+                quotes -= quotes_in_separator;
                 names.push(String::new());
                 rest = after;
                 continue;
             }
+            quotes -= usize::from(c == '"');
             if let Some(name) = names.last_mut().filter(|_| c != '"') {
                 name.push(c);
             }
@@ -103,6 +107,7 @@ impl Reading<'_> {
         let mut read = Read::default();
         let (mut row, mut cell, mut header) = (Row::default(), Some(String::new()), String::new());
         for (i, &c) in text.iter().enumerate() {
+            budget::work(1)?;
             let (before, last) = (
                 i.checked_sub(1).and_then(|i| text.get(i)).copied(),
                 i + 1 == text.len(),
@@ -133,14 +138,14 @@ impl Reading<'_> {
                         cell = None;
                     }
                 }
-                row.put(name, cell, self.cells);
+                row.put(name, cell, self.cells)?;
                 cell = (!last).then(String::new);
             } else if matches!(c, '\n' | '\r') && !read.open {
                 let name = self.template.name(row.cells);
                 if before.is_some_and(|before| self.separates(before)) {
                     cell = None;
                 }
-                row.put(name, cell, self.cells);
+                row.put(name, cell, self.cells)?;
                 read.rows.extend(std::mem::take(&mut row).value());
                 cell = Some(String::new());
             } else if let Some(cell) = &mut cell {
@@ -148,7 +153,7 @@ impl Reading<'_> {
             }
         }
         let name = self.template.name(row.cells);
-        row.put(name, cell, self.cells);
+        row.put(name, cell, self.cells)?;
         read.last = row.value();
         read.rows.extend(read.last.clone());
         Ok(read)
@@ -177,9 +182,14 @@ struct Row {
 }
 
 impl Row {
-    fn put(&mut self, name: Option<SmolStr>, cell: Option<String>, cells: Cells) {
+    fn put(
+        &mut self,
+        name: Option<SmolStr>,
+        cell: Option<String>,
+        cells: Cells,
+    ) -> Result<(), Failure> {
         self.cells += 1;
-        let Some(name) = name else { return };
+        let Some(name) = name else { return Ok(()) };
         let value = match cell {
             None if cells.nulls => Value::Null,
             Some(text) if text.is_empty() && cells.empty_texts => Value::from(""),
@@ -187,9 +197,12 @@ impl Row {
                 Value::Number(coerce::parse_float(text.trim()))
             }
             Some(text) if !text.is_empty() => Value::from(text),
-            _ => return,
+            _ => return Ok(()),
         };
+        let row = if self.object.is_empty() { ROW } else { 0 };
+        budget::made(row + CELL + value.as_str().map_or(0, str::len))?;
         self.object.assign(name, value);
+        Ok(())
     }
 
     fn value(self) -> Option<Value> {

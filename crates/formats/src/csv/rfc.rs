@@ -1,7 +1,13 @@
 //! CSV text into rows as RFC 4180 has it, with the forgiveness of Node-RED's parser. Pure.
 
 use smol_str::SmolStr;
-use value::{Failure, Object, Value, coerce};
+use value::{Failure, Object, Value, budget, coerce};
+
+/// The bytes of a cell beside its text, about: its value, its key, and what the allocator adds.
+pub(super) const CELL: usize = 64;
+
+/// The bytes of an object beside its cells, about.
+pub(super) const ROW: usize = 160;
 
 /// A row; `None` is a cell of which nothing was written, `""` too if it was the last.
 pub type Row = Vec<Option<String>>;
@@ -26,7 +32,7 @@ pub fn rows(text: &[char], separator: Option<char>, strict: bool) -> Result<Vec<
     while reader.at < text.len() {
         reader.step(separator)?;
     }
-    Ok(reader.finish())
+    reader.finish()
 }
 
 /// The first row, read strictly, and where the next begins.
@@ -34,7 +40,7 @@ pub fn header(text: &[char], separator: Option<char>) -> Result<(Vec<SmolStr>, u
     let mut reader = Reader::new(text, true);
     while reader.at < text.len() && !reader.step(separator)? {}
     let end = reader.at;
-    let first = reader.finish().into_iter().next();
+    let first = reader.finish()?.into_iter().next();
     Ok((names(first), end))
 }
 
@@ -65,24 +71,27 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn finish(mut self) -> Vec<Row> {
-        self.end_row();
-        self.rows
+    fn finish(mut self) -> Result<Vec<Row>, Failure> {
+        self.end_row()?;
+        Ok(self.rows)
     }
 
-    fn end_cell(&mut self) {
+    fn end_cell(&mut self) -> Result<(), Failure> {
         let cell = std::mem::take(&mut self.cell);
         let nothing = cell.is_empty() && self.fresh;
+        budget::made(CELL + cell.len())?;
         self.row.push((!nothing).then_some(cell));
+        Ok(())
     }
 
-    fn end_row(&mut self) {
+    fn end_row(&mut self) -> Result<(), Failure> {
         if !self.cell.is_empty() {
-            self.end_cell();
+            self.end_cell()?;
         }
         if !self.row.is_empty() {
             self.rows.push(std::mem::take(&mut self.row));
         }
+        Ok(())
     }
 
     /// Reads on outside quotes; true if a line ended.
@@ -90,11 +99,12 @@ impl<'a> Reader<'a> {
         let Some(&c) = self.text.get(self.at) else {
             return Ok(false);
         };
+        budget::work(1)?;
         let next = self.text.get(self.at + 1).copied();
         let ends = |c: char| Some(c) == separator || matches!(c, '\n' | '\r');
         match c {
             _ if Some(c) == separator => {
-                self.end_cell();
+                self.end_cell()?;
                 self.begin();
                 self.at += 1;
             }
@@ -113,7 +123,7 @@ impl<'a> Reader<'a> {
                 }
             }
             '\n' | '\r' => {
-                self.end_row();
+                self.end_row()?;
                 self.begin();
                 self.at += 1 + usize::from(next == Some('\n'));
                 return Ok(true);
@@ -141,6 +151,7 @@ impl<'a> Reader<'a> {
     /// Reads up to the closing quote.
     fn quoted(&mut self) -> Result<(), Failure> {
         while let Some(&c) = self.text.get(self.at) {
+            budget::work(1)?;
             self.at += 1;
             if c != '"' {
                 self.cell.push(c);
@@ -184,10 +195,11 @@ pub struct Cells {
 
 impl Cells {
     /// A row as an object; `None` if nothing is left of it. A column without a name is left out.
-    pub fn object(self, row: &Row, columns: &[SmolStr]) -> Option<Value> {
+    pub fn object(self, row: &Row, columns: &[SmolStr]) -> Result<Option<Value>, Failure> {
         let mut object = Object::default();
         // A short row visits no further columns: many rows of a cell each may come after a header of many.
         let visited = if self.nulls { columns.len() } else { row.len() };
+        budget::made(ROW)?;
         let columns = columns.iter().take(visited).enumerate();
         for (at, name) in columns.filter(|(_, n)| !n.is_empty()) {
             let value = match row.get(at).and_then(Option::as_ref) {
@@ -197,9 +209,10 @@ impl Cells {
                 Some(text) if self.numbers && !text.is_empty() => number(text),
                 Some(text) => Value::from(text.as_str()),
             };
+            budget::made(CELL + value.as_str().map_or(0, str::len))?;
             object.assign(name.clone(), value);
         }
-        (!object.is_empty()).then(|| Value::object(object))
+        Ok((!object.is_empty()).then(|| Value::object(object)))
     }
 }
 
@@ -226,6 +239,7 @@ pub fn numbered(row: Option<&Row>) -> Vec<SmolStr> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use testing::scaling::assert_scales;
@@ -239,14 +253,19 @@ mod tests {
         };
         let columns = ["__proto__".into(), "a".into(), "constructor".into()];
         let row = |texts: [&str; 3]| Row::from(texts.map(|text| Some(text.to_owned())));
-        let value = cells.object(&row(["x", "1", "y"]), &columns);
+        let value = cells.object(&row(["x", "1", "y"]), &columns).unwrap();
         assert_eq!(
             value
                 .and_then(|value| value::json::stringify(&value))
                 .unwrap_or_default(),
             r#"{"a":1,"constructor":"y"}"#
         );
-        assert!(cells.object(&Row::from([None]), &columns[..1]).is_none());
+        assert!(
+            cells
+                .object(&Row::from([None]), &columns[..1])
+                .unwrap()
+                .is_none()
+        );
     }
 
     #[test]
@@ -262,7 +281,7 @@ mod tests {
         };
         assert_scales(2000, table, |(columns, rows)| {
             for row in &rows {
-                assert!(cells.object(row, &columns).is_some());
+                assert!(cells.object(row, &columns).unwrap().is_some());
             }
         });
     }

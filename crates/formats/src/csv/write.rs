@@ -5,7 +5,7 @@ use super::rfc;
 use smol_str::SmolStr;
 use std::borrow::Cow;
 use std::sync::Arc;
-use value::{Failure, Message, Object, Value, coerce, json, property};
+use value::{Failure, Message, Object, Value, budget, coerce, json, property};
 
 /// The format of a text.
 #[derive(Debug, Clone)]
@@ -19,6 +19,7 @@ pub struct Format {
 }
 
 /// The CSV text, and its columns.
+#[derive(Default)]
 pub struct Written {
     /// The text.
     pub text: String,
@@ -62,26 +63,28 @@ impl Format {
         let of_arrays = matches!(rows.first(), Some(Value::Array(_)));
         for row in rows {
             let line = if of_arrays {
-                self.rfc_array(row, template)
+                self.rfc_array(row, template)?
             } else {
                 lines.rfc_object(row, rows.first(), template)?
             };
+            budget::made(line.len())?;
             lines.done.push(line);
         }
         Ok(lines.written(column_list(template)))
     }
 
-    fn rfc_array(&self, row: &Value, template: &[SmolStr]) -> String {
+    fn rfc_array(&self, row: &Value, template: &[SmolStr]) -> Result<String, Failure> {
         let cells = row.as_array().unwrap_or_default();
         let all = has_none(template);
         let count = if all { cells.len() } else { template.len() };
         let texts = (0..count).map(|at| {
+            budget::made(self.separator.len() + size_of::<String>())?;
             if !all && template.get(at).is_none_or(SmolStr::is_empty) {
-                return String::new();
+                return Ok(String::new());
             }
-            self.rfc_cell(&text(cells.get(at).unwrap_or(&Value::Undefined)))
+            Ok(self.rfc_cell(&text(cells.get(at).unwrap_or(&Value::Undefined))?))
         });
-        texts.collect::<Vec<_>>().join(&self.separator)
+        Ok(texts.collect::<Result<Vec<_>, _>>()?.join(&self.separator))
     }
 
     /// A cell, in quotes where RFC 4180 wants them.
@@ -139,6 +142,7 @@ impl Format {
                 Some(row) => lines.legacy_object(row, first.as_ref(), template)?,
                 None => continue,
             };
+            budget::made(line.len())?;
             lines.done.push(line);
         }
         Ok(lines.written(legacy::column_list(&template.names, true)))
@@ -220,14 +224,14 @@ impl<'a> Lines<'a> {
             *self.unnamed = true;
             *template = legacy::keys(Some(row))?;
             let plain = plain_cells(row, first)?;
-            let texts = plain
+            plain
                 .into_iter()
-                .map(|(_, value)| text(&value).into_owned());
-            texts.map(|cell| self.format.rfc_cell(&cell)).collect()
+                .map(|(_, value)| Ok(self.format.rfc_cell(&text(&value)?)))
+                .collect::<Result<_, Failure>>()?
         } else {
             let values = template.iter().map(|name| value_of(row, name));
             values
-                .map(|value| Ok(self.format.rfc_cell(&text(&value?))))
+                .map(|value| Ok(self.format.rfc_cell(&text(&value?)?)))
                 .collect::<Result<_, Failure>>()?
         };
         Ok(cells.join(&self.format.separator))
@@ -247,7 +251,7 @@ impl<'a> Lines<'a> {
             *self.unnamed = true;
             for (key, value) in plain_cells(row, first)? {
                 // It is the key that is looked at (observed).
-                let cell = text(&value);
+                let cell = text(&value)?;
                 cells.push(
                     self.format
                         .legacy_cell(&cell, key.contains('\n'))
@@ -257,7 +261,7 @@ impl<'a> Lines<'a> {
         } else {
             for name in &template.names {
                 let value = value_of(row, name)?;
-                let cell = text(&value);
+                let cell = text(&value)?;
                 let broken = cell.contains('\n');
                 cells.push(self.format.legacy_cell(&cell, broken).into_owned());
             }
@@ -277,6 +281,7 @@ fn plain_cells(row: &Value, first: Option<&Value>) -> Result<Vec<(SmolStr, Value
         Value::Buffer(_) => true,
         other => other.as_object().unwrap_or(&empty).contains_key(key),
     };
+    budget::work(1 + keys.len())?;
     let cells = keys.into_iter().filter(has).map(|key| {
         let value = property(row, &key);
         (key, value)
@@ -288,6 +293,8 @@ fn plain_cells(row: &Value, first: Option<&Value>) -> Result<Vec<(SmolStr, Value
 
 /// The value of a column; one without a name has none.
 fn value_of(row: &Value, name: &str) -> Result<Value, Failure> {
+    // Many columns and many rows without any of them are as many separators as the two multiplied.
+    budget::made(size_of::<String>())?;
     if name.is_empty() {
         return Ok(Value::Undefined);
     }
@@ -332,13 +339,15 @@ fn is_object(value: &Value) -> bool {
 }
 
 /// A cell's text: JSON unless the value is plain.
-fn text(value: &Value) -> Cow<'_, str> {
-    match value {
+fn text(value: &Value) -> Result<Cow<'_, str>, Failure> {
+    let text = match value {
         Value::Undefined => Cow::Borrowed(""),
         Value::Null => Cow::Borrowed("null"),
-        Value::String(text) => Cow::Borrowed(text),
+        Value::String(text) => Cow::Borrowed(text.as_str()),
         Value::Bool(_) | Value::Number(_) => Cow::Owned(coerce::to_text(value).to_string()),
         Value::Buffer(bytes) => Cow::Owned(String::from_utf8_lossy(bytes).into_owned()),
         other => Cow::Owned(json::stringify(other).unwrap_or_default()),
-    }
+    };
+    budget::made(text.len())?;
+    Ok(text)
 }

@@ -1,22 +1,30 @@
 //! Elements of an HTML text: found with a CSS selector, given as HTML, as text, or as their attributes.
 
+mod counted;
 mod select;
+mod sink;
 
 use html5ever::driver::{self, ParseOpts, Parser};
 use html5ever::tendril::TendrilSink;
 use html5ever::{QualName, local_name, ns};
 use scraper::node::{Element, Node as Part};
-use scraper::{ElementRef, Html as Document, HtmlTreeSink};
+use scraper::{ElementRef, Html as Document};
 pub use select::Select;
+use select::inner_text;
+use sink::Sink;
 use smol_str::SmolStr;
 use std::fmt::Write;
-use value::{Failure, Object, Value};
+use value::{Failure, Object, Value, budget};
+
+/// The bytes of an attribute beside its value, and of an object without content, about.
+const ATTRIBUTE: usize = 64;
+const OBJECT: usize = 160;
 
 /// Elements within elements, at most. Our choice: browsers stop at 512.
 const DEPTH: usize = 1000;
 
-/// Bytes that are read before the depth is looked at.
-const PIECE: usize = 4096;
+/// Bytes that are read before depth and budget are looked at. The parser cannot be stopped within them.
+const PIECE: usize = 512;
 
 /// The part of an element to return.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,7 +47,7 @@ pub fn pick(
     key: &SmolStr,
 ) -> Result<Vec<Value>, Failure> {
     let document = parse(text)?;
-    let picked = selector.pick(&document);
+    let picked = selector.pick(&document)?;
     picked.into_iter().map(|e| given(e, gives, key)).collect()
 }
 
@@ -47,29 +55,47 @@ fn given(element: ElementRef<'_>, gives: Gives, key: &SmolStr) -> Result<Value, 
     Ok(match gives {
         // Node-RED reads the inside as HTML once more: the names of drawings lose their capitals.
         Gives::Html => {
-            let inside = parse_fragment(element.inner_html().trim())?;
-            Value::from(inner_xml(inside.root_element()).trim())
+            let inside = parse_fragment(inner_html(element)?.trim())?;
+            Value::from(inner_xml(inside.root_element())?.trim())
         }
-        Gives::Text => Value::from(element.text().collect::<String>()),
-        Gives::Attributes => Value::object(attributes(element).collect()),
+        Gives::Text => Value::from(inner_text(element)?),
+        Gives::Attributes => {
+            let bytes = attributes(element).map(|(_, value)| ATTRIBUTE + text_length(&value));
+            budget::made(OBJECT + bytes.sum::<usize>())?;
+            Value::object(attributes(element).collect())
+        }
         Gives::Both => {
-            let inside = (key.clone(), Value::from(element.inner_html().trim()));
+            let inside = (key.clone(), Value::from(inner_html(element)?.trim()));
+            let bytes = attributes(element).map(|(_, value)| ATTRIBUTE + text_length(&value));
+            budget::made(OBJECT + bytes.sum::<usize>())?;
             let members = std::iter::once(inside).chain(attributes(element));
             Value::object(members.collect::<Object>())
         }
     })
 }
 
-/// Reads a document. Every element that is opened is compared with those around it, so that a deep text takes the
-/// square of its length: it is looked at now and then how deep it goes.
+fn text_length(value: &Value) -> usize {
+    value.as_str().map_or(0, str::len)
+}
+
+/// The inside of an element as HTML. It is no longer than the document, with its references written out: the budget is
+/// looked at before and after.
+fn inner_html(element: ElementRef<'_>) -> Result<String, Failure> {
+    budget::check()?;
+    let html = element.inner_html();
+    budget::made(html.len())?;
+    Ok(html)
+}
+
+/// Reads a document.
 fn parse(text: &str) -> Result<Document, Failure> {
-    let sink = HtmlTreeSink::new(Document::new_document());
+    let sink = Sink::new(Document::new_document());
     read(driver::parse_document(sink, ParseOpts::default()), text)
 }
 
 /// Reads the inside of an element, whichever it was: `tr` and `td` may stand without a table.
 fn parse_fragment(text: &str) -> Result<Document, Failure> {
-    let sink = HtmlTreeSink::new(Document::new_fragment());
+    let sink = Sink::new(Document::new_fragment());
     let context = QualName::new(None, ns!(html), local_name!("template"));
     read(
         driver::parse_fragment(sink, ParseOpts::default(), context, Vec::new(), false),
@@ -77,28 +103,20 @@ fn parse_fragment(text: &str) -> Result<Document, Failure> {
     )
 }
 
-fn read(mut parser: Parser<HtmlTreeSink>, text: &str) -> Result<Document, Failure> {
+fn read(mut parser: Parser<Sink>, text: &str) -> Result<Document, Failure> {
     let mut rest = text;
     while !rest.is_empty() {
         let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
         parser.process(piece.into());
-        if is_too_deep(&parser.tokenizer.sink.sink.0.borrow()) {
+        if parser.tokenizer.sink.sink.is_deeper_than(DEPTH) {
             return Err(Failure::error(format!(
                 "elements are nested more than {DEPTH} deep"
             )));
         }
+        budget::check()?;
         rest = after;
     }
     Ok(parser.finish())
-}
-
-/// Whether the newest elements, which are the last ones everywhere, nest too deep.
-fn is_too_deep(document: &Document) -> bool {
-    let mut newest = Some(document.tree.root());
-    for _ in 0..=DEPTH {
-        newest = newest.and_then(|element| element.last_child());
-    }
-    newest.is_some()
 }
 
 fn attributes(element: ElementRef<'_>) -> impl Iterator<Item = (SmolStr, Value)> {
@@ -108,11 +126,12 @@ fn attributes(element: ElementRef<'_>) -> impl Iterator<Item = (SmolStr, Value)>
 
 /// The inside of an element as XML, in which elements without content close themselves and other characters
 /// than those of ASCII are references: so Node-RED gives it. Walked without recursion: HTML nests as deep as it likes.
-fn inner_xml(element: ElementRef<'_>) -> String {
+fn inner_xml(element: ElementRef<'_>) -> Result<String, Failure> {
     let mut out = String::new();
     // The nodes still to be written, and whether only their end is.
     let mut stack: Vec<_> = element.children().rev().map(|node| (node, false)).collect();
     while let Some((node, ends)) = stack.pop() {
+        let made = out.len();
         match node.value() {
             Part::Element(inner) if ends => {
                 out.push_str("</");
@@ -134,8 +153,9 @@ fn inner_xml(element: ElementRef<'_>) -> String {
             }
             _ => {}
         }
+        budget::made(out.len() - made)?;
     }
-    out
+    Ok(out)
 }
 
 fn start(element: &Element, has_children: bool, out: &mut String) {
@@ -216,8 +236,8 @@ mod tests {
     fn elements_may_nest_deeply_up_to_a_limit() {
         let first = |depth: usize| {
             let document = parse(&"<b>".repeat(depth))?;
-            let first = Select::parse("b").unwrap().pick(&document)[0];
-            Ok::<_, Failure>(inner_xml(first))
+            let first = Select::parse("b").unwrap().pick(&document)?[0];
+            inner_xml(first)
         };
         assert!(first(900).unwrap().starts_with("<b><b>"));
         let since = Instant::now();

@@ -1,12 +1,21 @@
 //! The selectors of an html node: those of CSS, and what jQuery added at their end (`li:eq(1)`, `p:contains("x")`).
 
+use super::counted::Counted;
+use scraper::selector::{Parser, Simple};
 use scraper::{ElementRef, Html, Selector};
-use value::Failure;
+use selectors::matching::{
+    MatchingContext, MatchingForInvalidation, MatchingMode, NeedsSelectorFlags, QuirksMode,
+    SelectorCaches, matches_selector,
+};
+use selectors::parser::{ParseRelative, SelectorList};
+use value::{Failure, budget};
 
 /// A selector that can be used.
 #[derive(Debug)]
 pub struct Select {
-    css: Selector,
+    css: SelectorList<Simple>,
+    /// Units of work for the comparison of an element with everything in the selector.
+    units: usize,
     /// Filters for the elements, applied one after another.
     filters: Vec<Filter>,
 }
@@ -28,6 +37,9 @@ enum Filter {
 /// and a message may bring the selector.
 const FUNCTIONS: usize = 100;
 
+/// Bytes of a selector that are compared with an element in one unit of work.
+const BYTES_PER_UNIT: usize = 4;
+
 impl Select {
     /// Reads a selector.
     pub fn parse(text: &str) -> Result<Self, Failure> {
@@ -41,25 +53,67 @@ impl Select {
             filters.insert(0, filter);
         }
         let css = if css.is_empty() { "*" } else { css };
-        let css = Selector::parse(css).map_err(|e| Failure::text(worded(css, &e.to_string())))?;
-        Ok(Self { css, filters })
+        Selector::parse(css).map_err(|e| Failure::text(worded(css, &e.to_string())))?;
+        // The library does not show its list, and compares elements without counting.
+        let list =
+            SelectorList::parse(&Parser, &mut cssparser::Parser::new(css), ParseRelative::No)
+                .map_err(|_| Failure::text(worded(css, "Selector cannot be read")))?;
+        Ok(Self {
+            css: list,
+            units: 1 + css.len() / BYTES_PER_UNIT,
+            filters,
+        })
     }
 
-    pub(super) fn pick<'a>(&self, document: &'a Html) -> Vec<ElementRef<'a>> {
-        let mut picked: Vec<_> = document.select(&self.css).collect();
-        for filter in &self.filters {
-            let count = picked.len();
-            let mut index = 0;
-            picked.retain(|element| {
-                index += 1;
-                filter.keeps(*element, index - 1, count)
-            });
+    /// The elements that match, in their order. Fails if the search exceeds the budget of the node.
+    pub(super) fn pick<'a>(&self, document: &'a Html) -> Result<Vec<ElementRef<'a>>, Failure> {
+        let mut picked = Vec::new();
+        let mut caches = SelectorCaches::default();
+        for node in document.tree.nodes() {
+            budget::work(self.units)?;
+            let Some(element) = ElementRef::wrap(node).filter(|e| e.parent().is_some()) else {
+                continue;
+            };
+            let matches = self.matches(element, &mut caches);
+            // A search that was cut short has found nothing.
+            budget::check()?;
+            if matches {
+                picked.push(element);
+            }
         }
-        picked
+        for filter in &self.filters {
+            picked = filter.kept(picked)?;
+        }
+        Ok(picked)
+    }
+
+    fn matches(&self, element: ElementRef<'_>, caches: &mut SelectorCaches) -> bool {
+        let mut context = MatchingContext::new(
+            MatchingMode::Normal,
+            None,
+            caches,
+            QuirksMode::NoQuirks,
+            NeedsSelectorFlags::No,
+            MatchingForInvalidation::No,
+        );
+        let mut selectors = self.css.slice().iter();
+        selectors.any(|s| matches_selector(s, 0, None, &Counted(element), &mut context))
     }
 }
 
 impl Filter {
+    fn kept<'a>(&self, picked: Vec<ElementRef<'a>>) -> Result<Vec<ElementRef<'a>>, Failure> {
+        let count = picked.len();
+        let mut kept = Vec::new();
+        for (index, element) in picked.into_iter().enumerate() {
+            if self.keeps(element, index, count) {
+                kept.push(element);
+            }
+            budget::check()?;
+        }
+        Ok(kept)
+    }
+
     fn keeps(&self, element: ElementRef<'_>, index: usize, count: usize) -> bool {
         let place = |n: isize| count.checked_add_signed(n).filter(|_| n < 0);
         let from = |n: isize| usize::try_from(n).ok().or_else(|| place(n));
@@ -71,9 +125,19 @@ impl Filter {
             Self::Before(n) => from(*n).is_some_and(|n| index < n),
             Self::Even => index.is_multiple_of(2),
             Self::Odd => !index.is_multiple_of(2),
-            Self::Contains(text) => element.text().collect::<String>().contains(text),
+            Self::Contains(text) => inner_text(element).is_ok_and(|inner| inner.contains(text)),
         }
     }
+}
+
+/// The text in an element. Fails if that exceeds the budget of the node.
+pub(super) fn inner_text(element: ElementRef<'_>) -> Result<String, Failure> {
+    let mut out = String::new();
+    for part in element.text() {
+        budget::made(part.len())?;
+        out.push_str(part);
+    }
+    Ok(out)
 }
 
 /// The jQuery extension at the end of a selector, and the text before it.

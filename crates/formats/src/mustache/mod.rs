@@ -7,7 +7,7 @@
 mod parse;
 
 use smol_str::SmolStr;
-use value::{Failure, Message, Path, Value, coerce, property};
+use value::{Failure, Message, Path, Value, budget, coerce, property};
 
 /// A compiled template.
 #[derive(Debug)]
@@ -95,17 +95,23 @@ impl Template {
         Ok(Self { parts, texts, size })
     }
 
-    /// Renders the template over a message.
-    pub fn render(&self, lookup: &dyn Lookup, message: &Message) -> String {
+    /// Renders the template over a message. Fails if that exceeds the budget of the node: sections in sections render
+    /// what is in them as often as the lengths of their lists multiplied.
+    pub fn render(&self, lookup: &dyn Lookup, message: &Message) -> Result<String, Failure> {
         self.run(lookup, message, false)
     }
 
     /// Renders a template of JSON: texts are escaped for use within JSON strings.
-    pub fn render_json(&self, lookup: &dyn Lookup, message: &Message) -> String {
+    pub fn render_json(&self, lookup: &dyn Lookup, message: &Message) -> Result<String, Failure> {
         self.run(lookup, message, true)
     }
 
-    fn run(&self, lookup: &dyn Lookup, message: &Message, within_json: bool) -> String {
+    fn run(
+        &self,
+        lookup: &dyn Lookup,
+        message: &Message,
+        within_json: bool,
+    ) -> Result<String, Failure> {
         let views = vec![message.to_value()];
         let mut rendering = Rendering {
             lookup,
@@ -114,14 +120,15 @@ impl Template {
             views,
             out: String::with_capacity(self.size),
         };
-        rendering.parts(&self.parts);
-        rendering.out
+        rendering.parts(&self.parts)?;
+        Ok(rendering.out)
     }
 }
 
 impl Rendering<'_> {
-    fn parts(&mut self, parts: &[Part]) {
+    fn parts(&mut self, parts: &[Part]) -> Result<(), Failure> {
         for part in parts {
+            let made = self.out.len();
             match part {
                 Part::Text(text) => self
                     .out
@@ -131,7 +138,10 @@ impl Rendering<'_> {
                     name,
                     inverted: false,
                     parts,
-                } => self.section(name, parts),
+                } => {
+                    self.section(name, parts)?;
+                    continue;
+                }
                 Part::Section {
                     name,
                     inverted: true,
@@ -139,11 +149,14 @@ impl Rendering<'_> {
                 } => {
                     let value = self.value(name);
                     if !coerce::truthy(&value) || value.as_array().is_some_and(<[_]>::is_empty) {
-                        self.parts(parts);
+                        self.parts(parts)?;
                     }
+                    continue;
                 }
             }
+            budget::made(self.out.len() - made)?;
         }
+        Ok(())
     }
 
     fn variable(&mut self, name: &Name, escaped: bool) {
@@ -159,24 +172,27 @@ impl Rendering<'_> {
         }
     }
 
-    fn section(&mut self, name: &Name, parts: &[Part]) {
+    fn section(&mut self, name: &Name, parts: &[Part]) -> Result<(), Failure> {
         let value = self.value(name);
         match &value {
             Value::Array(elements) => {
                 for element in elements.iter() {
-                    self.within(element.clone(), parts);
+                    budget::work(1)?;
+                    self.within(element.clone(), parts)?;
                 }
+                Ok(())
             }
-            other if !coerce::truthy(other) => {}
+            other if !coerce::truthy(other) => Ok(()),
             Value::Bool(_) => self.parts(parts),
             _ => self.within(value, parts),
         }
     }
 
-    fn within(&mut self, view: Value, parts: &[Part]) {
+    fn within(&mut self, view: Value, parts: &[Part]) -> Result<(), Failure> {
         self.views.push(view);
-        self.parts(parts);
+        self.parts(parts)?;
         self.views.pop();
+        Ok(())
     }
 
     fn value(&self, name: &Name) -> Value {
@@ -303,6 +319,7 @@ mod tests {
         Template::compile(template)
             .unwrap()
             .render(&Nothing, &message)
+            .unwrap()
     }
 
     #[test]
@@ -379,7 +396,8 @@ mod tests {
     fn texts_are_escaped_for_json_at_the_top_only() {
         let message = Message::with_payload("a\"b\n");
         let template = Template::compile("{{{payload}}}").unwrap();
-        assert_eq!(template.render_json(&Nothing, &message), "a\"b\\n");
+        let rendered = template.render_json(&Nothing, &message).unwrap();
+        assert_eq!(rendered, "a\"b\\n");
     }
 
     #[test]

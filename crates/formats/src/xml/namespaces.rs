@@ -1,7 +1,7 @@
 //! Resolves XML namespaces (Namespaces in XML 1.0) into the form that xml2js gives them. Pure.
 
 use smol_str::SmolStr;
-use value::{Object, Value};
+use value::{Failure, Object, Value, budget};
 
 /// The namespaces of the prefixes that elements have declared, the innermost last.
 pub(super) struct Spaces(Vec<Declared>);
@@ -29,8 +29,10 @@ impl Default for Spaces {
 
 impl Spaces {
     /// Begins an element inside `depth` others; forgets the declarations of ended ones.
-    pub(super) fn enter(&mut self, depth: usize) {
-        self.0.retain(|declared| declared.depth <= depth);
+    pub(super) fn enter(&mut self, depth: usize) -> Result<(), Failure> {
+        // The declarations of the elements around come first.
+        while self.0.pop_if(|last| last.depth > depth).is_some() {}
+        budget::work(1)
     }
 
     /// Takes an attribute of that element that may declare a prefix, or what there is without one.
@@ -71,7 +73,7 @@ impl Spaces {
             None => ("", name),
         };
         let uri = if prefix.is_empty() {
-            ""
+            SmolStr::default()
         } else {
             self.uri(prefix)
         };
@@ -87,8 +89,12 @@ impl Spaces {
         ]))
     }
 
-    fn uri(&self, prefix: &str) -> &str {
+    /// The namespace of a prefix; empty, too, once the budget is exceeded.
+    fn uri(&self, prefix: &str) -> SmolStr {
+        if budget::work(self.0.len()).is_err() {
+            return SmolStr::default();
+        }
         let declared = self.0.iter().rev().find(|d| d.prefix == prefix);
-        declared.map_or("", |d| d.uri.as_str())
+        declared.map_or(SmolStr::default(), |d| d.uri.clone())
     }
 }

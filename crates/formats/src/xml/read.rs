@@ -12,7 +12,10 @@ use quick_xml::events::{BytesEnd, BytesStart, Event};
 use quick_xml::reader::Reader;
 use smol_str::SmolStr;
 use std::borrow::Cow;
-use value::{Failure, Object, Value};
+use value::{Failure, Object, Value, budget};
+
+/// The bytes of an element without content, about.
+const ELEMENT: usize = 256;
 
 /// The maximum nesting of elements: values are read, written and dropped by recursion.
 pub(crate) const MAX_DEPTH: usize = 256;
@@ -87,8 +90,10 @@ fn open(
     if !tag.name().as_ref().starts_with(named) {
         return Err(failure("Unencoded <", text, start + 2));
     }
+    budget::made(ELEMENT)?;
     if let Some(spaces) = spaces.as_mut() {
-        spaces.enter(depth);
+        budget::made(options.attrkey.len())?;
+        spaces.enter(depth)?;
     }
     for attribute in tag.attributes().with_checks(false) {
         let attribute = attribute.map_err(|e| wrong_attribute(&e, text, start))?;
@@ -110,8 +115,10 @@ fn open(
         };
         let name = tag.name();
         let own = spaces.of_element(name.as_ref());
+        budget::check()?;
         space = Some(own.ok_or_else(|| unbound(name.as_ref()))?);
         let described = spaces.of_attributes(&attributes);
+        budget::check()?;
         attributes = described.map_err(|prefix| unbound(&prefix))?;
     }
     if options.ignore_attrs {

@@ -4,7 +4,7 @@ use super::options::Options;
 use super::read::MAX_DEPTH;
 use smol_str::SmolStr;
 use std::fmt::Write;
-use value::{Failure, Object, Value, coerce, json};
+use value::{Failure, Object, Value, budget, coerce, json};
 
 /// Writes a document. An object with one key is named by it, any other by the option `rootName`.
 pub fn build(value: &Value, options: &Options) -> Result<String, Failure> {
@@ -34,7 +34,8 @@ pub fn build(value: &Value, options: &Options) -> Result<String, Failure> {
             }
         }
     }
-    element(&name, value, options, 0)?.write(&mut out, options, 0);
+    element(&name, value, options, 0)?.write(&mut out, options, options.pretty, 0);
+    budget::check()?;
     Ok(out)
 }
 
@@ -58,6 +59,7 @@ fn element(name: &str, value: &Value, options: &Options, depth: usize) -> Result
     if depth >= MAX_DEPTH {
         return Err(Failure::error("Elements are nested too deeply"));
     }
+    budget::made(size_of::<Element>() + name.len())?;
     let mut element = Element {
         name: name.into(),
         attributes: Vec::new(),
@@ -122,6 +124,7 @@ fn fill(
 impl Element {
     fn push_text(&mut self, text: &str, options: &Options) -> Result<(), Failure> {
         check_text(text)?;
+        budget::made(text.len())?;
         if text.is_empty() {
             return Ok(());
         }
@@ -136,7 +139,7 @@ impl Element {
     }
 
     /// Elements with text inside stay on one line.
-    fn write(&self, out: &mut String, options: &Options, depth: usize) {
+    fn write(&self, out: &mut String, options: &Options, pretty: bool, depth: usize) {
         out.push('<');
         out.push_str(&self.name);
         for (name, value) in &self.attributes {
@@ -157,18 +160,15 @@ impl Element {
         }
         out.push('>');
         let mixed = self.inside.iter().any(|i| matches!(i, Inside::Text(_)));
-        let inner = Options {
-            pretty: options.pretty && !mixed,
-            ..options.clone()
-        };
+        let pretty = pretty && !mixed;
         for inside in &self.inside {
-            inner.line(out, depth + 1);
+            options.line(out, pretty, depth + 1);
             match inside {
                 Inside::Text(text) => out.push_str(text),
-                Inside::Element(child) => child.write(out, &inner, depth + 1),
+                Inside::Element(child) => child.write(out, options, pretty, depth + 1),
             }
         }
-        inner.line(out, depth);
+        options.line(out, pretty, depth);
         out.push_str("</");
         out.push_str(&self.name);
         out.push('>');
@@ -176,9 +176,10 @@ impl Element {
 }
 
 impl Options {
-    /// Begins a line, where lines are wanted.
-    fn line(&self, out: &mut String, depth: usize) {
-        if self.pretty {
+    /// Begins a line, where lines are wanted, and as long as the budget of the node lasts.
+    fn line(&self, out: &mut String, pretty: bool, depth: usize) {
+        let length = self.newline.len() + depth * self.indent.len();
+        if pretty && budget::made(length).is_ok() {
             out.push_str(&self.newline);
             for _ in 0..depth {
                 out.push_str(&self.indent);

@@ -5,7 +5,10 @@ use super::scan::Scan;
 use super::types::MERGE;
 use smol_str::SmolStr;
 use std::collections::HashSet;
-use value::{Failure, Object, Value, coerce};
+use value::{Failure, Object, Value, budget, coerce};
+
+/// The bytes of a key and a value that are merged, about.
+const ENTRY: usize = 96;
 
 #[derive(Default)]
 pub(super) struct Mapping {
@@ -50,6 +53,8 @@ impl Mapping {
                 return Err(scan.wrong(reason));
             };
             for (key, value) in source {
+                // A short text merges a large mapping into many.
+                budget::made(ENTRY)?;
                 if !self.object.contains_key(key) {
                     self.object.insert(key.clone(), value.clone());
                     self.merged.insert(key.clone());

@@ -105,9 +105,9 @@ impl Template {
                     .map_err(|f| Failure::text(f.message.clone()))?;
                 let json = self.output == Output::Json;
                 Value::from(if json {
-                    template.render_json(eval, message)
+                    template.render_json(eval, message)?
                 } else {
-                    template.render(eval, message)
+                    template.render(eval, message)?
                 })
             }
         };

@@ -76,7 +76,7 @@ impl Output {
         message: &Message,
     ) -> Result<Message, Failure> {
         let payload = match self.0.as_ref().map_err(Clone::clone)? {
-            Type::Template(template) => Some(template.render(eval, message).into()),
+            Type::Template(template) => Some(template.render(eval, message)?.into()),
             Type::Value(typed) if !is_stored(typed) => Some(typed.evaluate(eval, message)?),
             _ => None,
         };

@@ -3,6 +3,7 @@
 use value::{Message, property};
 
 /// The position from `msg.parts`, if the message is one of a sequence.
+#[derive(Clone)]
 pub(super) struct Part {
     pub index: f64,
     pub count: f64,

@@ -1,9 +1,10 @@
 //! `html`: picks elements out of an HTML text with a CSS selector.
 
-use crate::node::{BoxedNode, Build, Host, Node, boxed};
+use crate::node::{BoxedNode, Build, Done, Host, Node, Sequence, Worked, boxed};
 use formats::html::{self, Gives, Select};
 use serde::Deserialize;
 use smol_str::SmolStr;
+use std::sync::Arc;
 use value::{Failure, Message, Path, Value, coerce};
 
 #[derive(Deserialize, Default)]
@@ -20,12 +21,33 @@ struct Properties {
 struct Html {
     from: Path,
     to: Path,
+    one_array: bool,
+    picker: Arc<Picker>,
+}
+
+struct Picker {
     /// `None`: set by `msg.select`.
     tag: Option<Result<Select, Failure>>,
     gives: Gives,
-    one_array: bool,
     /// The key of an element's content beside its attributes.
     key: SmolStr,
+}
+
+enum Event {
+    Picked(Worked<Vec<Value>>),
+    Rest(Sequence),
+}
+
+impl From<Worked<Vec<Value>>> for Event {
+    fn from(worked: Worked<Vec<Value>>) -> Self {
+        Self::Picked(worked)
+    }
+}
+
+impl From<Sequence> for Event {
+    fn from(rest: Sequence) -> Self {
+        Self::Rest(rest)
+    }
 }
 
 pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
@@ -36,23 +58,25 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
     Ok(boxed(Html {
         from: Path::parse_message(&from)?,
         to: Path::parse_message(&to)?,
-        tag: Some(properties.tag)
-            .filter(|t| !t.is_empty())
-            .map(|t| Select::parse(&t)),
-        gives: match properties.ret.as_str() {
-            "text" => Gives::Text,
-            "attr" => Gives::Attributes,
-            "compl" => Gives::Both,
-            _ => Gives::Html,
-        },
         one_array: properties.r#as != "multi",
-        key: Some(properties.chr)
-            .filter(|c| !c.is_empty())
-            .unwrap_or(SmolStr::new_static("_")),
+        picker: Arc::new(Picker {
+            tag: Some(properties.tag)
+                .filter(|t| !t.is_empty())
+                .map(|t| Select::parse(&t)),
+            gives: match properties.ret.as_str() {
+                "text" => Gives::Text,
+                "attr" => Gives::Attributes,
+                "compl" => Gives::Both,
+                _ => Gives::Html,
+            },
+            key: Some(properties.chr)
+                .filter(|c| !c.is_empty())
+                .unwrap_or(SmolStr::new_static("_")),
+        }),
     }))
 }
 
-impl Html {
+impl Picker {
     /// The result for each element that the selector picks; none without a selector.
     fn pick(&self, text: &str, select: &Value) -> Result<Vec<Value>, Failure> {
         let own;
@@ -66,17 +90,20 @@ impl Html {
         };
         html::pick(text, selector, self.gives, &self.key)
     }
+}
 
-    fn send_each(&self, message: &Message, picked: Vec<Value>, host: &mut Host<'_>) {
+impl Html {
+    /// A message for each element.
+    fn each(&self, message: Message, picked: Vec<Value>) -> Sequence {
         let count = picked.len() as f64;
-        for (index, value) in picked.into_iter().enumerate() {
-            // An empty text is no message, but counts (observed).
-            if value.as_str() == Some("") {
-                continue;
-            }
+        let (to, original) = (self.to.clone(), message.clone());
+        // An empty text is no message, but counts (observed).
+        let picked = picked.into_iter().enumerate();
+        let picked = picked.filter(|(_, value)| value.as_str() != Some(""));
+        let messages = picked.map(move |(index, value)| {
             let mut out = message.clone();
-            if let Err(failure) = self.to.write_message(&mut out, value) {
-                return host.error(failure, Some(out));
+            if let Err(failure) = to.write_message(&mut out, value) {
+                return Err((failure, out));
             }
             let parts = [
                 ("id", message.get("_msgid").clone()),
@@ -86,13 +113,31 @@ impl Html {
                 ("ch", "".into()),
             ];
             out.set("parts", Value::record(parts));
-            host.send(0, out);
+            Ok(out)
+        });
+        Sequence {
+            messages: Box::new(messages),
+            done: Done::Message(original),
+        }
+    }
+
+    fn finish(&self, worked: Worked<Vec<Value>>, host: &mut Host<'_, Event>) {
+        let mut message = worked.message;
+        match worked.result {
+            Ok(picked) if self.one_array => {
+                match self.to.write_message(&mut message, Value::array(picked)) {
+                    Ok(_) => host.pass(message),
+                    Err(failure) => host.error(failure, Some(message)),
+                }
+            }
+            Ok(picked) => host.send_sequence(self.each(message, picked)),
+            Err(failure) => host.error(failure, Some(message)),
         }
     }
 }
 
-impl Node for Html {
-    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+impl Node<Event> for Html {
+    fn receive(&mut self, message: Message, host: &mut Host<'_, Event>) {
         let text = match self.from.try_read_message(&message) {
             Ok(Value::Undefined) => return host.pass(message),
             Ok(Value::Null) => {
@@ -108,18 +153,18 @@ impl Node for Html {
             Ok(value) => coerce::to_text(&value),
             Err(failure) => return host.error(failure, Some(message)),
         };
-        match self.pick(&text, message.get("select")) {
-            Ok(picked) if self.one_array => {
-                match self.to.write_message(&mut message, Value::array(picked)) {
-                    Ok(_) => host.pass(message),
-                    Err(failure) => host.error(failure, Some(message)),
-                }
-            }
-            Ok(picked) => {
-                self.send_each(&message, picked, host);
-                host.done(message);
-            }
-            Err(failure) => host.error(failure, Some(message)),
+        let (picker, select) = (Arc::clone(&self.picker), message.get("select").clone());
+        let size = text.len();
+        let worked = host.work(message, size, move || picker.pick(&text, &select));
+        if let Some(worked) = worked {
+            self.finish(worked, host);
+        }
+    }
+
+    fn event(&mut self, event: Event, host: &mut Host<'_, Event>) {
+        match event {
+            Event::Picked(worked) => self.finish(worked, host),
+            Event::Rest(rest) => host.send_sequence(rest),
         }
     }
 }

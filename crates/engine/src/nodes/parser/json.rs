@@ -1,7 +1,7 @@
 //! `json`: turns JSON text into values and values into JSON text.
 
 use super::converted_property;
-use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
+use crate::node::{BoxedNode, Build, Host, Level, Node, Worked, boxed, size};
 use crate::script::regexp;
 use formats::json_schema::Schema;
 use serde::Deserialize;
@@ -90,15 +90,24 @@ fn convert(value: &Value, action: Action, pretty: bool) -> Result<Outcome, Failu
 }
 
 impl JsonNode {
-    /// Converts the property of a message, and checks it if the message has a schema; false if the message goes no
-    /// further.
-    fn convert(&mut self, message: &mut Message, host: &mut Host<'_>) -> Result<bool, Failure> {
-        let checks = coerce::truthy(message.get("schema"));
-        if checks {
+    /// The property of a message, if the schema that it may have can be used.
+    fn value(&mut self, message: &Message) -> Result<Value, Failure> {
+        if coerce::truthy(message.get("schema")) {
             self.compile(message.get("schema"))?;
         }
+        self.property.try_read_message(message)
+    }
+
+    /// Puts the result into the message, and checks it if the message has a schema; false if the message goes no
+    /// further.
+    fn place(
+        &self,
+        message: &mut Message,
+        outcome: Outcome,
+        host: &mut Host<'_, Worked<Outcome>>,
+    ) -> Result<bool, Failure> {
+        let checks = coerce::truthy(message.get("schema"));
         let value = self.property.try_read_message(message)?;
-        let outcome = convert(&value, self.action, self.pretty)?;
         if let Outcome::Dropped(warning) = outcome {
             host.log(Level::Warn, Value::from(warning));
             return Ok(false);
@@ -143,9 +152,27 @@ impl JsonNode {
     }
 }
 
-impl Node for JsonNode {
-    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        match self.convert(&mut message, host) {
+impl Node<Worked<Outcome>> for JsonNode {
+    fn receive(&mut self, message: Message, host: &mut Host<'_, Worked<Outcome>>) {
+        let value = match self.value(&message) {
+            Ok(value) => value,
+            Err(failure) => return host.error(failure, Some(message)),
+        };
+        let (action, pretty) = (self.action, self.pretty);
+        let work = host.work(message, size(&value), move || {
+            convert(&value, action, pretty)
+        });
+        if let Some(worked) = work {
+            self.event(worked, host);
+        }
+    }
+
+    fn event(&mut self, worked: Worked<Outcome>, host: &mut Host<'_, Worked<Outcome>>) {
+        let mut message = worked.message;
+        let placed = worked
+            .result
+            .and_then(|outcome| self.place(&mut message, outcome, host));
+        match placed {
             Ok(true) => host.pass(message),
             Ok(false) => host.done(message),
             Err(failure) => host.error(failure, Some(message)),

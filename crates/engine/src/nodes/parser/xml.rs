@@ -1,7 +1,7 @@
 //! `xml`: turns XML text into values and values into XML text.
 
 use super::converted_property;
-use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
+use crate::node::{BoxedNode, Build, Host, Level, Node, Worked, boxed, size};
 use formats::xml::{self, Options};
 use serde::Deserialize;
 use smol_str::SmolStr;
@@ -18,6 +18,10 @@ struct Properties {
 
 struct Xml {
     property: Path,
+    keys: Arc<Keys>,
+}
+
+struct Keys {
     /// The keys for attributes and text; empty: set by the message, or the default.
     attr: SmolStr,
     chr: SmolStr,
@@ -27,18 +31,19 @@ struct Xml {
 
 pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
-    let node = Xml {
-        property: Path::parse_message(&converted_property(properties.property))?,
+    let property = Path::parse_message(&converted_property(properties.property))?;
+    let keys = Keys {
         attr: properties.attr,
         chr: properties.chr,
         usual: Options::default(),
         reading: Options::default(),
     };
-    let reading = node.reading_with(&Value::Undefined);
-    Ok(boxed(Xml { reading, ..node }))
+    let reading = keys.reading_with(&Value::Undefined);
+    let keys = Arc::new(Keys { reading, ..keys });
+    Ok(boxed(Xml { property, keys }))
 }
 
-impl Xml {
+impl Keys {
     /// The options for reading. The node's own keys hold for reading only, as in Node-RED.
     fn reading_with(&self, given: &Value) -> Options {
         let mut options = Options::of(given);
@@ -74,7 +79,7 @@ impl Xml {
     }
 }
 
-impl Xml {
+impl Keys {
     /// The library leaves in a message's options what it used (observed).
     fn note_options(&self, value: &Value, message: &mut Message) {
         let Value::Object(given) = message.get("options") else {
@@ -99,16 +104,27 @@ impl Xml {
     }
 }
 
-impl Node for Xml {
-    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+/// The value to put in place; `None`: the message goes no further.
+type Converted = Option<Value>;
+
+impl Node<Worked<Converted>> for Xml {
+    fn receive(&mut self, mut message: Message, host: &mut Host<'_, Worked<Converted>>) {
         let value = match self.property.try_read_message(&message) {
             Ok(Value::Undefined) => return host.pass(message),
             Ok(value) => value,
             Err(failure) => return host.error(failure, Some(message)),
         };
-        let converted = self.convert(&value, message.get("options"));
-        self.note_options(&value, &mut message);
-        match converted {
+        let (keys, given) = (Arc::clone(&self.keys), message.get("options").clone());
+        self.keys.note_options(&value, &mut message);
+        let worked = host.work(message, size(&value), move || keys.convert(&value, &given));
+        if let Some(worked) = worked {
+            self.event(worked, host);
+        }
+    }
+
+    fn event(&mut self, worked: Worked<Converted>, host: &mut Host<'_, Worked<Converted>>) {
+        let mut message = worked.message;
+        match worked.result {
             Ok(Some(value)) => match self.property.write_message(&mut message, value) {
                 Ok(_) => host.pass(message),
                 Err(failure) => host.error(failure, Some(message)),

@@ -1,7 +1,7 @@
 //! `yaml`: turns YAML text into values and values into YAML text.
 
 use super::converted_property;
-use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
+use crate::node::{BoxedNode, Build, Host, Level, Node, Worked, boxed, size};
 use formats::yaml;
 use serde::Deserialize;
 use smol_str::SmolStr;
@@ -43,14 +43,21 @@ fn convert(value: &Value) -> Result<Outcome, Failure> {
     }
 }
 
-impl Node for Yaml {
-    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+impl Node<Worked<Outcome>> for Yaml {
+    fn receive(&mut self, message: Message, host: &mut Host<'_, Worked<Outcome>>) {
         let value = match self.property.try_read_message(&message) {
             Ok(Value::Undefined) => return host.pass(message),
             Ok(value) => value,
             Err(failure) => return host.error(failure, Some(message)),
         };
-        match convert(&value) {
+        if let Some(worked) = host.work(message, size(&value), move || convert(&value)) {
+            self.event(worked, host);
+        }
+    }
+
+    fn event(&mut self, worked: Worked<Outcome>, host: &mut Host<'_, Worked<Outcome>>) {
+        let mut message = worked.message;
+        match worked.result {
             Ok(Outcome::Becomes(value)) => match self.property.write_message(&mut message, value) {
                 Ok(_) => host.pass(message),
                 Err(failure) => host.error(failure, Some(message)),

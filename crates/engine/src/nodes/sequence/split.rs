@@ -1,13 +1,14 @@
 //! `split`: sends the elements of an array, the pieces of a text or buffer, the properties of an object one by one,
 //! each with its position in `msg.parts`.
 
-use super::split_cut::{self, Cut};
+use super::split_cut::{self, Cut, Pieces};
 use crate::expression::typed::text_of;
-use crate::node::{BoxedNode, Build, Host, Node, boxed};
+use crate::node::{BoxedNode, Build, Done, Host, Node, Sequence, Worked, boxed, size};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
-use value::{Failure, Message, Object, Path, Value, json};
+use std::sync::Arc;
+use value::{Array, Failure, Message, Object, Path, Value, json};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -39,7 +40,7 @@ struct Split {
     named: Option<SmolStr>,
     /// Elements in one piece of an array.
     array: usize,
-    cut: Cut,
+    cut: Arc<Cut>,
     /// The property that receives an object's keys.
     key: Option<Path>,
     stream: Option<Stream>,
@@ -73,23 +74,40 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
         named: (name != "payload").then_some(name),
         array: split_cut::length(&length)
             .ok_or_else(|| split_cut::invalid("invalid array split length", &length))?,
-        cut,
+        cut: Arc::new(cut),
         key,
         stream: properties.stream.then(Stream::default),
     }))
 }
 
+enum Event {
+    Cut(Worked<Pieces>),
+    Rest(Sequence),
+}
+
+impl From<Worked<Pieces>> for Event {
+    fn from(worked: Worked<Pieces>) -> Self {
+        Self::Cut(worked)
+    }
+}
+
+impl From<Sequence> for Event {
+    fn from(rest: Sequence) -> Self {
+        Self::Rest(rest)
+    }
+}
+
 /// One message on its way into pieces.
-struct Sending<'a> {
-    property: &'a Path,
+struct Sending {
+    property: Path,
     /// The message without its id: each part gets one of its own.
     base: Message,
     parts: Object,
-    /// The last piece; kept only while a complete node listens.
+    /// The last piece of a stream; kept only while a complete node listens.
     last: Option<Message>,
 }
 
-impl Sending<'_> {
+impl Sending {
     fn note(&mut self, name: &'static str, value: impl Into<Value>) {
         self.parts.insert(SmolStr::new_static(name), value.into());
     }
@@ -110,24 +128,34 @@ impl Sending<'_> {
         message
     }
 
-    fn send(&mut self, piece: Message, host: &mut Host<'_>) {
+    fn send(&mut self, piece: Message, host: &mut Host<'_, Event>) {
         if host.watched() {
             self.last = Some(piece.clone());
         }
         host.send(0, piece);
     }
 
-    /// Sends pieces that are numbered from 0 and counted.
-    fn all(&mut self, values: impl IntoIterator<Item = Value>, count: usize, host: &mut Host<'_>) {
+    /// Pieces that are numbered from 0 and counted. The message to report is the last piece (observed), or another one.
+    fn all(
+        mut self,
+        values: impl Iterator<Item = Value> + 'static,
+        count: usize,
+        done: Option<Message>,
+    ) -> Sequence {
         self.note("count", count as f64);
-        for (index, value) in values.into_iter().enumerate() {
+        let done = done.map_or_else(|| Done::Last(self.whole()), Done::Message);
+        let messages = values.enumerate().map(move |(index, value)| {
             self.note("index", index as f64);
-            self.send(self.piece(value), host);
+            Ok(self.piece(value))
+        });
+        Sequence {
+            messages: Box::new(messages),
+            done,
         }
     }
 
     /// Sends pieces of a stream, whose count is not known.
-    fn stream(&mut self, values: Vec<Value>, index: &mut f64, host: &mut Host<'_>) {
+    fn stream(&mut self, values: Vec<Value>, index: &mut f64, host: &mut Host<'_, Event>) {
         for value in values {
             self.note("index", *index);
             *index += 1.0;
@@ -144,7 +172,7 @@ impl Sending<'_> {
 
 impl Split {
     /// The common content of all pieces of this message; existing parts are nested inside.
-    fn begin(&self, message: &Message, host: &mut Host<'_>) -> Sending<'_> {
+    fn begin(&self, message: &Message, host: &mut Host<'_, Event>) -> Sending {
         let mut base = message.clone();
         base.take("_msgid");
         let mut parts = Object::default();
@@ -156,16 +184,16 @@ impl Split {
             parts.insert(SmolStr::new_static("property"), name.clone().into());
         }
         Sending {
-            property: &self.property,
+            property: self.property.clone(),
             base,
             parts,
             last: None,
         }
     }
 
-    fn note_cut(&self, sending: &mut Sending<'_>, text: bool) {
+    fn note_cut(&self, sending: &mut Sending, text: bool) {
         sending.note("type", if text { "string" } else { "buffer" });
-        match &self.cut {
+        match &*self.cut {
             Cut::Separator { shown, .. } => sending.note("ch", shown.clone()),
             Cut::Length(length) => {
                 if text {
@@ -176,55 +204,68 @@ impl Split {
         }
     }
 
-    fn array(&self, elements: &[Value], sending: &mut Sending<'_>, host: &mut Host<'_>) {
+    fn array(&self, elements: Arc<Array>, mut sending: Sending) -> Sequence {
         sending.note("type", "array");
         sending.note("count", 0.0);
         sending.note("len", self.array as f64);
-        let count = elements.len().div_ceil(self.array);
+        let (length, whole) = (self.array, elements.len());
+        let count = whole.div_ceil(length);
         sending.note("count", count as f64);
         // The message itself stays whole (observed).
-        let whole = sending.whole();
-        if self.array == 1 {
-            sending.all(elements.iter().cloned(), count, host);
-        } else {
-            let pieces = elements.chunks(self.array);
-            sending.all(pieces.map(|p| Value::array(p.to_vec())), count, host);
-        }
-        sending.last = Some(whole);
+        let message = sending.whole();
+        let piece = move |n: usize| {
+            let from = n * length;
+            if length == 1 {
+                return elements[from].clone();
+            }
+            Value::array(elements[from..whole.min(from + length)].to_vec())
+        };
+        sending.all((0..count).map(piece), count, Some(message))
     }
 
-    fn object(&self, object: &Object, sending: &mut Sending<'_>, host: &mut Host<'_>) {
+    fn object(&self, object: &Object, mut sending: Sending) -> Sequence {
         sending.note("type", "object");
-        for (index, (key, value)) in json::entries(object).enumerate() {
+        let entries = json::entries(object).map(|(key, value)| (key.clone(), value.clone()));
+        let entries: Vec<_> = entries.collect();
+        let (count, path) = (entries.len() as f64, self.key.clone());
+        let whole = sending.whole();
+        let messages = entries.into_iter().enumerate();
+        let messages = messages.map(move |(index, (key, value))| {
             sending.note("key", key.clone());
             sending.note("index", index as f64);
-            sending.note("count", object.len() as f64);
-            let mut piece = sending.piece(value.clone());
-            if let Some(path) = &self.key {
+            sending.note("count", count);
+            let mut piece = sending.piece(value);
+            if let Some(path) = &path {
                 // A key is never too large.
-                let _ = path.write_message(&mut piece, key.clone().into());
+                let _ = path.write_message(&mut piece, key.into());
             }
-            sending.send(piece, host);
+            Ok(piece)
+        });
+        Sequence {
+            messages: Box::new(messages),
+            done: Done::Last(whole),
         }
     }
 
-    /// A text or buffer that is whole: all of it is sent.
-    fn cut(&self, value: &Value, sending: &mut Sending<'_>, host: &mut Host<'_>) {
-        let pieces = match value {
-            Value::String(text) => self.cut.text(text),
-            Value::Buffer(bytes) => self.cut.buffer(bytes),
-            _ => return,
+    /// The pieces of a text or buffer that is whole: all of it is sent.
+    fn have_cut(&self, worked: Worked<Pieces>, host: &mut Host<'_, Event>) {
+        let message = worked.message;
+        let pieces = match worked.result {
+            Ok(pieces) => pieces,
+            Err(failure) => return host.error(failure, Some(message)),
         };
-        self.note_cut(sending, value.as_str().is_some());
-        sending.all(pieces.values, pieces.count, host);
+        let mut sending = self.begin(&message, host);
+        self.note_cut(&mut sending, pieces.of_text);
+        let sequence = sending.all(pieces.values.into_iter(), pieces.count, None);
+        host.send_sequence(sequence);
     }
 
     /// A text or buffer of a stream. Messages whose rest waits for more are done with when that is sent (observed).
-    fn cut_stream(&mut self, value: &Value, mut message: Message, host: &mut Host<'_>) {
+    fn cut_stream(&mut self, value: &Value, mut message: Message, host: &mut Host<'_, Event>) {
         let mut stream = self.stream.take().unwrap_or_default();
         let mut sending = self.begin(&message, host);
         self.note_cut(&mut sending, value.as_str().is_some());
-        let by_length = matches!(self.cut, Cut::Length(_));
+        let by_length = matches!(*self.cut, Cut::Length(_));
         let (mut values, rest) = match value {
             Value::String(text) => {
                 let values = self.cut.text_stream(&mut stream.text, text);
@@ -257,35 +298,48 @@ impl Split {
     }
 }
 
-impl Node for Split {
-    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+impl Node<Event> for Split {
+    fn receive(&mut self, message: Message, host: &mut Host<'_, Event>) {
         let value = match self.property.try_read_message(&message) {
             // Nothing to split, and nothing is reported (observed).
             Ok(Value::Undefined) => return,
             Ok(value) => value,
             Err(failure) => return host.error(failure, Some(message)),
         };
-        let streamed = matches!(value, Value::String(_) | Value::Buffer(_));
-        if self.stream.is_some() && streamed {
-            return self.cut_stream(&value, message, host);
-        }
-        let mut sending = self.begin(&message, host);
-        match &value {
+        let sequence = match value {
+            Value::String(_) | Value::Buffer(_) if self.stream.is_some() => {
+                return self.cut_stream(&value, message, host);
+            }
+            Value::String(_) | Value::Buffer(_) => {
+                let (cut, bytes) = (Arc::clone(&self.cut), size(&value));
+                let worked = host.work(message, bytes, move || Ok(cut.value(&value)));
+                if let Some(worked) = worked {
+                    self.have_cut(worked, host);
+                }
+                return;
+            }
             Value::Null => {
                 let failure = Failure {
                     name: SmolStr::new_static("TypeError"),
                     ..Failure::error("Cannot convert undefined or null to object")
                 };
-                let message = sending.become_of();
+                let message = self.begin(&message, host).become_of();
                 return host.error(failure, Some(message));
             }
-            Value::Array(elements) => self.array(elements, &mut sending, host),
-            Value::Object(object) => self.object(object, &mut sending, host),
-            value => self.cut(value, &mut sending, host),
-        }
-        if host.watched() {
-            let message = sending.become_of();
-            host.done(message);
+            Value::Array(elements) => self.array(elements, self.begin(&message, host)),
+            Value::Object(object) => self.object(&object, self.begin(&message, host)),
+            _ => {
+                let message = self.begin(&message, host).become_of();
+                return host.done(message);
+            }
+        };
+        host.send_sequence(sequence);
+    }
+
+    fn event(&mut self, event: Event, host: &mut Host<'_, Event>) {
+        match event {
+            Event::Cut(worked) => self.have_cut(worked, host),
+            Event::Rest(rest) => host.send_sequence(rest),
         }
     }
 }

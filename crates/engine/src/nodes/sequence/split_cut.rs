@@ -19,6 +19,7 @@ pub(super) struct Pieces {
     pub values: Vec<Value>,
     /// The number of pieces, for parts.
     pub count: usize,
+    pub of_text: bool,
 }
 
 impl Cut {
@@ -59,6 +60,18 @@ impl Cut {
         }
     }
 
+    /// Cuts a text or buffer; any other value has no pieces.
+    pub(super) fn value(&self, value: &Value) -> Pieces {
+        match value {
+            Value::String(text) => Pieces {
+                of_text: true,
+                ..self.text(text)
+            },
+            Value::Buffer(bytes) => self.buffer(bytes),
+            _ => Pieces::all(Vec::new()),
+        }
+    }
+
     /// Cuts a whole text.
     pub(super) fn text(&self, text: &str) -> Pieces {
         match self {
@@ -81,7 +94,11 @@ impl Cut {
                 let count = values.len();
                 // An empty rest is counted but not sent (observed).
                 values.pop_if(|last| matches!(last, Value::Buffer(rest) if rest.is_empty()));
-                Pieces { values, count }
+                Pieces {
+                    values,
+                    count,
+                    of_text: false,
+                }
             }
             Self::Length(length) => {
                 let chunks = (0..bytes.len()).step_by(*length);
@@ -135,6 +152,7 @@ impl Pieces {
         Self {
             count: values.len(),
             values,
+            of_text: false,
         }
     }
 
@@ -144,6 +162,7 @@ impl Pieces {
             return Self {
                 values: vec![empty()],
                 count: 0,
+                of_text: false,
             };
         }
         Self::all(values)

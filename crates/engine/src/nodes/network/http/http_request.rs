@@ -264,7 +264,10 @@ impl HttpRequest {
             host.log(Level::Warn, NO_OVERRIDE);
         }
         let url = match &self.template {
-            Some(Ok(template)) => template.render(&host.context(), message),
+            Some(Ok(template)) => {
+                let rendered = template.render(&host.context(), message);
+                rendered.map_err(Refusal::Error)?
+            }
             Some(Err(broken)) => return Err(Refusal::Error(broken.clone())),
             None if !self.url.is_empty() => self.url.to_string(),
             None if coerce::truthy(own) => coerce::to_text(own).to_string(),
