@@ -108,6 +108,26 @@ async fn a_route_limits_each_user_and_each_address_apart() {
 }
 
 #[tokio::test]
+async fn an_ipv6_subscriber_with_many_networks_has_few_times_the_limit_of_one() {
+    let lines = "[server]\ntrusted_proxies = [\"127.0.0.1/32\"]\n\
+        [[route]]\npath = \"/open\"\npublic = true\nrate_limit = \"5/h\"\n";
+    let gateway = Gateway::with(lines);
+    let mut admitted = 0;
+    for n in 0..20 {
+        for _ in 0..10 {
+            let client = format!("2001:db8:0:{n:x}::1");
+            let request = gateway.get("/open").header("x-forwarded-for", &client);
+            admitted += usize::from(request.send().await.status == 404);
+        }
+    }
+    assert_eq!(admitted, 20);
+    let stranger = gateway
+        .get("/open")
+        .header("x-forwarded-for", "2001:db8:1::1");
+    assert_eq!(stranger.send().await.status, 404);
+}
+
+#[tokio::test]
 async fn a_service_token_has_a_limit_that_outlives_a_restart() {
     let gateway = Gateway::start();
     let arguments = [
