@@ -1,8 +1,10 @@
 //! `GET /gateway/verify`: a reverse proxy asks who sends a request, for an application beside the runtime.
 
-use crate::harness::{Gateway, public, until};
+use crate::client::PASSWORD;
+use crate::harness::{Gateway, hash, public, until};
 use crate::mock_upstream::{Action, MockUpstream, ok};
 use crate::reverse_proxies::{ReverseProxy, free_address};
+use crate::scenario::play;
 use crate::sign_in_page::{Browser, resolved};
 use std::net::SocketAddr;
 
@@ -125,12 +127,37 @@ async fn the_cookie_of_a_page_counts_only_if_it_is_asked_for_and_not_for_other_p
     assert_eq!(answer.status, 403);
 }
 
+/// The usual users, and one who may send two requests in an hour.
+fn users() -> String {
+    let hash = hash(PASSWORD);
+    let user = |(name, rest): (&str, &str)| {
+        format!("[[auth.user]]\nname = \"{name}\"\npassword_hash = \"{hash}\"\n{rest}\n")
+    };
+    let all = [
+        ("reader", "permissions = [\"read\"]"),
+        (
+            "deployer",
+            "permissions = [\"flows.read\", \"flows.write\"]",
+        ),
+        ("limited", "permissions = [\"read\"]\nrate_limit = \"2/h\""),
+    ];
+    all.into_iter().map(user).collect()
+}
+
 /// An application, and a gateway that trusts a reverse proxy in front of both.
 async fn beside_an_application() -> (Gateway, MockUpstream) {
-    let app = MockUpstream::start(|_| Action::Respond(ok("text/plain", "the app"))).await;
+    let app = MockUpstream::start(|request| {
+        if request.starts_with("GET /app/hostile") {
+            Action::Respond(ok("text/html", "<title>An application</title>"))
+        } else {
+            Action::Respond(ok("text/plain", "the app"))
+        }
+    });
+    let app = app.await;
     let lines = format!(
-        "{}{PAGE}[server]\ntrusted_proxies = [\"127.0.0.1\"]\n",
-        public(&["/x"])
+        "{}{PAGE}[server]\ntrusted_proxies = [\"127.0.0.1\"]\n{}",
+        public(&["/x"]),
+        users()
     );
     (Gateway::with(&lines), app)
 }
@@ -162,6 +189,8 @@ async fn behind_nginx_an_application_shares_the_sign_in() {
         .replace("443 ssl", &format!("{address} ssl"));
     let _nginx = ReverseProxy::nginx(&config, address).await;
     shares_the_sign_in(&gateway, &app, address).await;
+    hands_out_nothing_to_a_hostile_application(&app, address).await;
+    tells_who_is_over_a_limit(&gateway, address).await;
 }
 
 #[tokio::test]
@@ -174,6 +203,60 @@ async fn behind_caddy_an_application_shares_the_sign_in() {
     let config = recipe(text, &gateway, &app).replace("example.org {\n", &site);
     let _caddy = ReverseProxy::caddy(&config, address).await;
     shares_the_sign_in(&gateway, &app, address).await;
+    hands_out_nothing_to_a_hostile_application(&app, address).await;
+    tells_who_is_over_a_limit(&gateway, address).await;
+}
+
+/// Pages of the application set cookies and headers that look like those of flowgate and the proxy.
+async fn hands_out_nothing_to_a_hostile_application(app: &MockUpstream, address: SocketAddr) {
+    let url = format!("https://{address}/");
+    play("console/hostile_application.mjs", &url, |cue| {
+        panic!("unknown cue: {cue}")
+    })
+    .await;
+    let probes = app.take();
+    let probes: Vec<_> = probes.iter().map(|probe| &probe.bytes).collect();
+    let probes: Vec<_> = probes
+        .into_iter()
+        .filter(|head| head.starts_with("GET /app/probe"))
+        .collect();
+    assert_eq!(probes.len(), 3);
+    for head in probes {
+        let mut cookies = head.lines().filter_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            name.eq_ignore_ascii_case("cookie").then_some(value)
+        });
+        let all = cookies.next().unwrap();
+        for cookie in all.split("; ") {
+            assert!(!cookie.starts_with("__Host-flowgate"), "{head}");
+        }
+        assert!(
+            all.contains("x__Host-flowgate=1") && all.contains("own=2"),
+            "{head}"
+        );
+        assert!(!head.contains("spoofed"), "{head}");
+        let names: Vec<_> = head.lines().map(str::to_ascii_lowercase).collect();
+        let users = names
+            .iter()
+            .filter(|line| line.replace('_', "-").starts_with("x-flowgate-user:"));
+        assert_eq!(
+            users.collect::<Vec<_>>(),
+            ["x-flowgate-user: reader"],
+            "{head}"
+        );
+    }
+}
+
+async fn tells_who_is_over_a_limit(gateway: &Gateway, address: SocketAddr) {
+    let mut front = (**gateway).clone();
+    front.address = address;
+    let token = gateway.sign_in("limited").await;
+    for status in [200, 200, 429] {
+        assert_eq!(
+            front.get("/app/data").token(&token).send().await.status,
+            status
+        );
+    }
 }
 
 /// At this address is a reverse proxy that asks the gateway about each request to the application.
