@@ -27,6 +27,12 @@ pub(super) enum AccessError {
     /// The caller lacks the permission that `GET /gateway/verify` asks for.
     #[error("the caller lacks the permission")]
     VerifyForbidden,
+    /// A flow or a package would answer for pages of editor and console.
+    #[error(
+        "a service worker with this path would answer pages of editor and console: serve its script from a directory below, \
+         or give endpoints hosts of their own (server.endpoint_hosts)"
+    )]
+    ServiceWorker,
     /// The requests of the user, the token or the route are over their limit.
     #[error("too many requests, try again later")]
     RateLimited {

@@ -2,9 +2,9 @@
 //!
 //! Knows what may pass between HTTP and a flow: no hop-by-hop header, no token of the admin API, no impossible status.
 
+use super::beyond_path;
 use super::error::Error;
 use super::forwarding::forwarded_request;
-use super::page_session;
 use super::path::{self, Path};
 use super::request_body;
 use super::request_context::RequestContext;
@@ -203,7 +203,7 @@ fn passed_on(mut headers: HeaderMap) -> HeaderMap {
     for name in NOT_PASSED_ON.into_iter().chain(named) {
         headers.remove(name);
     }
-    page_session::withhold(&mut headers);
+    beyond_path::withhold(&mut headers);
     headers
 }
 

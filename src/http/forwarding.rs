@@ -1,7 +1,7 @@
 //! A request as its upstream is to see it, and the head of the upstream's response as the client is to see it.
 
+use super::beyond_path;
 use super::forwarded;
-use super::page_session;
 use super::request_context::RequestContext;
 use crate::auth::Caller;
 use crate::gateway::IdentityClaims;
@@ -70,7 +70,7 @@ pub(super) fn returned_response<B>(
     let admin = ctx.class != RouteClass::Endpoint;
     let bodiless = ctx.head.method == Method::HEAD;
     returned(response.headers_mut(), admin, bodiless);
-    page_session::withhold(response.headers_mut());
+    beyond_path::withhold(response.headers_mut());
     upstream.rewrite(response.headers_mut(), &ctx.backend.mount.prefix);
     if admin {
         let nosniff = HeaderValue::from_static("nosniff");

@@ -16,6 +16,7 @@ mod auth;
 mod authorize;
 mod authorized_body;
 mod basic;
+mod beyond_path;
 mod check;
 mod clock;
 mod comms;
@@ -215,6 +216,7 @@ async fn proceed(
     ctx.class = route.class;
     host_policy::check_side(ctx)?;
     ctx.may_serve_pages = page_sandbox::may_serve_pages(ctx, path, &route);
+    beyond_path::check_service_worker(ctx)?;
     ctx.authorization = if ctx.peer.is_gateway {
         // What must not pass has stayed at the gateway in front.
         Authorization::Client

@@ -72,6 +72,7 @@ mod audit_rsyslog;
 mod audit_sinks;
 mod audited_writes;
 mod authorization_matrix;
+mod beyond_path;
 mod chained_gateways;
 mod client_certificate_channels;
 mod client_certificates;

@@ -24,6 +24,7 @@ pub(super) fn response(error: &AccessError) -> Response<Body> {
         AccessError::Token(error) => token(error),
         AccessError::Passkey(error) => passkey(error),
         AccessError::PasskeyHost => refuse(S::BAD_REQUEST, "passkey_host"),
+        AccessError::ServiceWorker => refuse(S::FORBIDDEN, "service_worker_not_allowed"),
         AccessError::Network => refuse(S::FORBIDDEN, "network_not_allowed"),
         AccessError::RateLimited { wait } => {
             retry_after(refuse(S::TOO_MANY_REQUESTS, "rate_limited"), *wait)
