@@ -3,6 +3,7 @@
 //! Knows names, kinds and dates of files; nothing of what is in them.
 
 use chrono::{DateTime, Utc};
+use engine::beneath;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,10 @@ pub struct File {
     pub modified: String,
 }
 
-/// A folder with all that is below it.
+/// The longest text that is read: help, words, a page. Our choice: those of the stock editor have up to 100 KiB.
+const LARGEST_TEXT: u64 = 16 << 20;
+
+/// A folder with all that is below it, by a path that was canonical when it was found.
 #[derive(Debug)]
 pub(super) struct Folder(PathBuf);
 
@@ -56,9 +60,9 @@ impl Folder {
 
     /// Opens a file below.
     pub(super) fn file<S: AsRef<str>>(&self, parts: &[S]) -> Option<File> {
-        let path = self.find(parts).ok()?;
-        let content = fs::File::open(&path).ok()?;
-        let facts = content.metadata().ok().filter(fs::Metadata::is_file)?;
+        let path = below(parts).ok()?;
+        let content = beneath::open(&self.0, &path).ok()?;
+        let facts = content.metadata().ok()?;
         let modified: DateTime<Utc> = facts.modified().ok()?.into();
         Some(File {
             size: facts.len(),
@@ -71,48 +75,38 @@ impl Folder {
 
     /// Reads a text below.
     pub(super) fn text<S: AsRef<str>>(&self, parts: &[S]) -> io::Result<String> {
-        fs::read_to_string(self.find(parts)?)
+        let bytes = beneath::read(&self.0, &below(parts)?, LARGEST_TEXT)?;
+        String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
     }
 
     /// The names in a folder below, without those that begin with a dot.
     pub(super) fn list<S: AsRef<str>>(&self, parts: &[S]) -> io::Result<Names> {
         let mut names = Names::default();
-        for entry in fs::read_dir(self.find(parts)?)? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().into_string() else {
-                continue;
-            };
-            if name.starts_with('.') {
-                continue;
-            }
-            match entry.file_type()? {
-                kind if kind.is_dir() => names.folders.push(name),
-                kind if kind.is_file() => names.files.push(name),
-                _ => {}
+        let entries = beneath::list(&self.0, &below(parts)?)?.into_iter();
+        for entry in entries.filter(|entry| !entry.name.starts_with('.')) {
+            if entry.is_directory {
+                names.folders.push(entry.name);
+            } else {
+                names.files.push(entry.name);
             }
         }
         names.folders.sort();
         names.files.sort();
         Ok(names)
     }
+}
 
-    /// The place of something below; a link may lead to it, but not out.
-    fn find<S: AsRef<str>>(&self, parts: &[S]) -> io::Result<PathBuf> {
-        let mut path = self.0.clone();
-        for part in parts {
-            let part = part.as_ref();
-            if part.is_empty() || part.starts_with('.') || part.contains(['/', '\\', '\0']) {
-                return Err(io::ErrorKind::NotFound.into());
-            }
-            path.push(part);
+/// The path of something below a folder.
+fn below<S: AsRef<str>>(parts: &[S]) -> io::Result<PathBuf> {
+    let mut path = PathBuf::new();
+    for part in parts {
+        let part = part.as_ref();
+        if part.is_empty() || part.starts_with('.') || part.contains(['/', '\\', '\0']) {
+            return Err(io::ErrorKind::NotFound.into());
         }
-        let path = path.canonicalize()?;
-        if path.starts_with(&self.0) {
-            Ok(path)
-        } else {
-            Err(io::ErrorKind::NotFound.into())
-        }
+        path.push(part);
     }
+    Ok(path)
 }
 
 /// The media type of a file, by its name.

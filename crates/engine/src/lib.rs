@@ -5,6 +5,7 @@
 
 mod apply;
 mod attached;
+pub mod beneath;
 pub mod child_environment;
 pub mod context;
 mod debug_encode;

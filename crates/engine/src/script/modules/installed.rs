@@ -5,8 +5,8 @@
 
 use super::Refusal;
 use super::package::Manifest;
-use std::fs::File;
-use std::io::Read as _;
+use crate::beneath;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The directories in which Node-RED keeps the modules of function nodes: that of current versions, and that of older
@@ -52,16 +52,14 @@ impl Installed {
         }
         let not_there = || Refusal::NotThere(file.into());
         let file = self.file(file)?.ok_or_else(not_there)?;
-        let path = self.place(&file).ok_or_else(not_there)?;
+        let path = self.split(&file).ok_or_else(not_there)?;
         let unreadable = || Refusal::Unreadable(file.clone());
-        let mut text = Vec::new();
-        File::open(path)
-            .and_then(|opened| opened.take(LARGEST + 1).read_to_end(&mut text))
-            .map_err(|_| unreadable())?;
-        if text.len() as u64 > LARGEST {
-            return Err(Refusal::TooLarge(file));
+        let (root, below) = path;
+        match beneath::read(root, Path::new(&below), LARGEST) {
+            Ok(text) => String::from_utf8(text).map_err(|_| unreadable()),
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => Err(Refusal::TooLarge(file)),
+            Err(_) => Err(unreadable()),
         }
-        String::from_utf8(text).map_err(|_| unreadable())
     }
 
     /// Whether a file belongs to a package of ES modules.
@@ -157,9 +155,15 @@ impl Installed {
 
     /// The path in the file system for a name; only for names below a directory of modules.
     fn place(&self, path: &str) -> Option<PathBuf> {
+        let (root, rest) = self.split(path)?;
+        Some(root.join(rest))
+    }
+
+    /// The directory of modules of a name, and the path below it.
+    fn split<'p>(&self, path: &'p str) -> Option<(&Path, &'p str)> {
         self.0.iter().find_map(|(name, root)| {
             let rest = path.strip_prefix(name)?.strip_prefix('/')?;
-            Some(root.join(rest))
+            Some((root.as_path(), rest))
         })
     }
 }
