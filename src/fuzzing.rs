@@ -8,6 +8,8 @@ pub use crate::auth::fuzzing::jwt;
 pub use crate::comms::fuzzing::frame;
 pub use crate::config::fuzzing::config;
 pub use crate::http::fuzzing::{path, sign_in, upstream_request};
+#[cfg(feature = "engine")]
+pub use crate::palette::fuzzing::lock_file;
 pub use crate::server::fuzzing::{heads, proxy_protocol};
 pub use crate::store::fuzzing::credentials;
 pub use crate::upstream::fuzzing::{tunnel, upstream_response};
@@ -24,6 +26,8 @@ mod tests {
         ("frame", frame),
         ("heads", heads),
         ("jwt", jwt),
+        #[cfg(feature = "engine")]
+        ("lock_file", lock_file),
         ("path", path),
         ("proxy_protocol", proxy_protocol),
         ("sign_in", sign_in),

@@ -142,7 +142,7 @@ fn remove_file(file: &Path) -> io::Result<()> {
     unless_gone(fs::remove_file(file))
 }
 
-fn unless_gone(removed: io::Result<()>) -> io::Result<()> {
+pub(super) fn unless_gone(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),

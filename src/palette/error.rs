@@ -29,6 +29,16 @@ pub enum Error {
     /// The registry has no such package, or not this version.
     #[error("the registry has no such package or version")]
     Unpublished,
+    /// The package, or one that it needs, would come from elsewhere.
+    #[error(
+        "{package} would come from {from}: only archives of the registries of npm are installed, with their hashes"
+    )]
+    Foreign {
+        /// Its path, or what it is.
+        package: String,
+        /// Where it would come from.
+        from: String,
+    },
     /// The package has nothing for Node-RED.
     #[error("the package has neither nodes nor plugins of Node-RED")]
     NoNodes,

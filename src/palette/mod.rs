@@ -7,6 +7,8 @@
 mod backup;
 mod disabled;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod lock_file;
 mod name;
 mod npm;
@@ -19,9 +21,10 @@ use crate::editor::{InstalledPackages, Packages};
 use backup::Backup;
 use disabled::DisabledSets;
 use engine::Engine;
-use lock_file::LockFile;
+use lock_file::{LockFile, Stranger};
 use npm::Npm;
 use std::collections::BTreeSet;
+use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -200,7 +203,18 @@ impl Palette {
         before: &LockFile,
     ) -> Result<(), Error> {
         let has_runtime = self.has_runtime();
-        self.npm.install(name, version).await?;
+        // npm writes there what it has only resolved, and would then take it for installed.
+        let hidden = self.directory.join("node_modules/.package-lock.json");
+        let there = LockFile::read(&hidden);
+        self.npm.resolve(name, version).await?;
+        let wanted = LockFile::read(&self.directory.join("package-lock.json"));
+        let registries = self.npm.registries().await?;
+        if let Some(Stranger { path, from }) = wanted.stranger([before, &there], &registries) {
+            let package = path;
+            return Err(Error::Foreign { package, from });
+        }
+        blocking(move || backup::unless_gone(fs::remove_file(hidden))).await?;
+        self.npm.install().await?;
         if has_runtime && !self.has_runtime() {
             return Err(Error::Runtime);
         }

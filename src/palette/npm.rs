@@ -1,13 +1,19 @@
 //! Runs npm in the directory of the node host: without the gateway's environment, in a process group of its own, for a
-//! limited time.
+//! limited time. What it has started ends with it, in whichever group that is.
 
 use super::Error;
+use super::lock_file::Origin;
 use super::name::{PackageName, PackageVersion};
 use crate::config::{Installs, NodeHost};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::child_environment::child_environment;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+use serde_json::{Map, Value as Json};
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,17 +21,25 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// Bytes of npm's output that are kept: the last ones. Our choice: npm names the cause at the end.
-const MAX_OUTPUT: usize = 16 << 10;
+/// Bytes of npm's output that are kept: the last ones. Our choice: npm names the cause at the end, and its settings have
+/// some 8 KiB.
+const MAX_OUTPUT: usize = 64 << 10;
 
 /// The time for which output is read after npm has ended and its process group was killed: of programs that have left the
 /// group.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The registry whose addresses npm replaces by those of the configured one (`replace-registry-host`).
+const PUBLIC_REGISTRY: &str = "https://registry.npmjs.org";
+
+/// In place of `git`, which runs what a repository wants (a `.npmrc` in it, for one): there is no such program.
+const NO_GIT: &str = "flowgate-installs-nothing-with-git";
+
 /// What each installation and removal is done with. Scripts of packages never run by themselves, whatever `.npmrc` says.
 /// npm's own retries, after 10 s and a minute, would come for an archive with a wrong hash too; a user waits here.
-const ALWAYS: [&str; 10] = [
+const ALWAYS: [&str; 11] = [
     "--ignore-scripts=true",
+    "--package-lock=true",
     "--no-audit",
     "--no-fund",
     "--no-update-notifier",
@@ -49,14 +63,49 @@ pub(super) struct Npm {
     timeout: Duration,
 }
 
+/// The variable that marks the processes of one run of npm, also those that have left its group.
+const MARK: &str = "FLOWGATE_INSTALLATION";
+
+/// How often marked processes are looked for: each may have started another one meanwhile.
+const SEARCHES: usize = 10;
+
 /// Kills what npm has started when dropped.
-struct Group(Pid);
+struct Group {
+    leader: Pid,
+    /// The value of [`MARK`].
+    mark: String,
+}
 
 impl Drop for Group {
     fn drop(&mut self) {
         // All of it may have ended.
-        let _ = kill_process_group(self.0, Signal::KILL);
+        let _ = kill_process_group(self.leader, Signal::KILL);
+        let variable = format!("{MARK}={}\0", self.mark);
+        for _ in 0..SEARCHES {
+            let found = marked(variable.as_bytes());
+            if found.is_empty() {
+                return;
+            }
+            for process in found {
+                let _ = pidfd_send_signal(process, Signal::KILL);
+            }
+        }
+        tracing::warn!(target: "npm", "processes that an installation has started go on");
     }
+}
+
+/// The processes with a variable in their environment. Those of other users, such as a service's, cannot be seen.
+fn marked(variable: &[u8]) -> Vec<OwnedFd> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let marked = processes.filter_map(|entry| {
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        // Opened before its environment is read: no other process gets the number meanwhile.
+        let process = pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok()?;
+        let environment = fs::read(entry.path().join("environ")).ok()?;
+        let mut parts = environment.windows(variable.len());
+        parts.any(|part| part == variable).then_some(process)
+    });
+    marked.collect()
 }
 
 impl Npm {
@@ -78,28 +127,65 @@ impl Npm {
         }
     }
 
-    /// Installs a package, or another version of it. The flags are Node-RED's (`@node-red/registry/lib/installer.js`).
-    pub(super) async fn install(
+    /// Decides what belongs to a package, or to another version of it, and writes it to `package-lock.json`. The flags
+    /// are Node-RED's (`@node-red/registry/lib/installer.js`).
+    pub(super) async fn resolve(
         &self,
         name: &PackageName,
         version: Option<&PackageVersion>,
     ) -> Result<(), Error> {
         let version = version.map_or("latest", PackageVersion::as_str);
         let package = format!("{}@{version}", name.as_str());
-        let flags = ["install", "--save", "--save-prefix=~", "--engine-strict"];
+        let flags = [
+            "install",
+            "--package-lock-only",
+            "--save",
+            "--save-prefix=~",
+            "--engine-strict",
+        ];
         self.run(&[&flags, &ALWAYS[..], &["--", &package]].concat())
-            .await
+            .await?;
+        Ok(())
+    }
+
+    /// Installs what `package-lock.json` has.
+    pub(super) async fn install(&self) -> Result<(), Error> {
+        self.run(&[&["install", "--engine-strict"], &ALWAYS[..]].concat())
+            .await?;
+        Ok(())
+    }
+
+    /// The registries, those of scopes too, as npm reads them from the command line and all of its files.
+    pub(super) async fn registries(&self) -> Result<Vec<Origin>, Error> {
+        let listed = self
+            .run(&["config", "list", "--json", "--global=false"])
+            .await?;
+        let settings: Map<String, Json> = serde_json::from_slice(&listed)
+            .map_err(|_| Error::Npm("its settings cannot be read".to_owned()))?;
+        let registries = settings
+            .iter()
+            .filter(|(name, _)| name.as_str() == "registry" || name.ends_with(":registry"));
+        let addresses = registries.filter_map(|(_, address)| address.as_str());
+        Ok(addresses
+            .chain([PUBLIC_REGISTRY])
+            .filter_map(Origin::of)
+            .collect())
     }
 
     /// Removes a package, and those that only it has needed.
     pub(super) async fn remove(&self, name: &PackageName) -> Result<(), Error> {
         let flags = ["uninstall", "--save"];
         self.run(&[&flags, &ALWAYS[..], &["--", name.as_str()]].concat())
-            .await
+            .await?;
+        Ok(())
     }
 
-    /// Runs the install scripts of these packages, and of no other.
-    pub(super) async fn run_scripts(&self, names: &[&str]) -> Result<(), Error> {
+    /// Runs the install scripts of the packages at these paths, and of no other.
+    pub(super) async fn run_scripts(&self, paths: &[&str]) -> Result<(), Error> {
+        // npm takes a name for that of a directory, which may have another package; a path is one place.
+        let places = paths.iter().map(|path| self.directory.join(path));
+        let places: Vec<String> = places.map(|place| place.display().to_string()).collect();
+        let places: Vec<&str> = places.iter().map(String::as_str).collect();
         let flags = [
             "rebuild",
             "--ignore-scripts=false",
@@ -107,25 +193,31 @@ impl Npm {
             "--global=false",
             "--",
         ];
-        self.run(&[&flags[..], names].concat()).await
+        self.run(&[&flags[..], &places].concat()).await?;
+        Ok(())
     }
 
-    async fn run(&self, arguments: &[&str]) -> Result<(), Error> {
+    /// Runs npm, and gives the end of its output back.
+    async fn run(&self, arguments: &[&str]) -> Result<Vec<u8>, Error> {
+        let mark = URL_SAFE_NO_PAD.encode(crypto::random::<16>());
         let mut child = self
             .command(arguments)
+            .env(MARK, &mark)
             .spawn()
             .map_err(|source| Error::Program {
                 program: self.program.clone(),
                 source,
             })?;
         let leader = child.id().and_then(|id| i32::try_from(id).ok());
-        let group = leader.and_then(Pid::from_raw).map(Group);
+        let leader = leader.and_then(Pid::from_raw);
+        let group = leader.map(|leader| Group { leader, mark });
         let ended = timeout(self.timeout, output(&mut child, group)).await;
-        let (succeeded, output) = ended.map_err(|_| Error::Timeout)??;
+        let ended = ended.map_err(|_| Error::Timeout)??;
+        let output = [&ended.output[..], &ended.errors].concat();
         let output = String::from_utf8_lossy(&output).into_owned();
-        if succeeded {
+        if ended.succeeded {
             tracing::debug!(target: "npm", output, "npm has ended");
-            return Ok(());
+            return Ok(ended.output);
         }
         tracing::warn!(target: "npm", output, "npm has failed");
         Err(failure(&output))
@@ -142,6 +234,7 @@ impl Npm {
             None => Command::new(&self.program),
         };
         command
+            .arg(format!("--git={NO_GIT}"))
             .args(self.registry.iter().map(|r| format!("--registry={r}")))
             .arg("--prefix")
             .arg(&self.directory)
@@ -151,6 +244,8 @@ impl Npm {
             .envs(child_environment())
             .envs(self.path.iter().map(|path| ("PATH", path)))
             .env("HOME", &self.directory)
+            // For npm that npm runs, too.
+            .env("npm_config_git", NO_GIT)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -170,8 +265,15 @@ fn path_with(node: &Path) -> Option<OsString> {
     std::env::join_paths(all).ok()
 }
 
-/// Whether npm has succeeded, and the end of its output. What it has left running is killed.
-async fn output(child: &mut Child, group: Option<Group>) -> Result<(bool, Vec<u8>), Error> {
+/// How npm has ended, and the ends of what it wrote.
+struct Ended {
+    succeeded: bool,
+    output: Vec<u8>,
+    errors: Vec<u8>,
+}
+
+/// Waits for npm. What it has left running is killed.
+async fn output(child: &mut Child, group: Option<Group>) -> Result<Ended, Error> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let mut tail = VecDeque::new();
     let mut errors = VecDeque::new();
@@ -190,9 +292,12 @@ async fn output(child: &mut Child, group: Option<Group>) -> Result<(bool, Vec<u8
         }
         status
     };
-    tail.extend(errors);
     let status = status.map_err(Error::Files)?;
-    Ok((status.success(), tail.into()))
+    Ok(Ended {
+        succeeded: status.success(),
+        output: tail.into(),
+        errors: errors.into(),
+    })
 }
 
 /// Reads to the end, and keeps the last bytes.
@@ -207,6 +312,12 @@ async fn read(from: Option<impl AsyncRead + Unpin>, tail: &mut VecDeque<u8>) {
 
 /// The failure that npm's output names: a line `npm error code E…`, before npm 10 `npm ERR! code E…`.
 fn failure(output: &str) -> Error {
+    if output.contains(NO_GIT) {
+        return Error::Foreign {
+            package: "a package".to_owned(),
+            from: "a git repository".to_owned(),
+        };
+    }
     let code = output.lines().find_map(|line| {
         let rest = line
             .strip_prefix("npm error code ")

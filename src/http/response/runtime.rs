@@ -56,6 +56,7 @@ fn palette(error: &crate::palette::Error) -> Response<Body> {
         E::InUse(_) => refuse(S::BAD_REQUEST, "type_in_use"),
         E::NoNodes => refuse(S::BAD_REQUEST, "invalid_module"),
         E::NotInstalled | E::Unpublished => refuse(S::NOT_FOUND, "module_not_found"),
+        E::Foreign { .. } => refuse(S::FORBIDDEN, "module_source_not_allowed"),
         E::Needed => refuse(S::CONFLICT, "module_needed"),
         E::Runtime | E::EndsHost | E::NotStarted | E::Npm(_) => {
             refuse(S::INTERNAL_SERVER_ERROR, "install_failed")

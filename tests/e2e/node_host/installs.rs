@@ -7,6 +7,9 @@ use crate::client::{Answer, PASSWORD};
 use crate::harness::{hash, until};
 use serde_json::{Value as Json, json};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
 
 pub const FIRST: &str = "node-red-contrib-first";
 
@@ -360,6 +363,100 @@ async fn install_scripts_run_for_the_listed_packages_only() {
         "the script of a listed package has not run"
     );
     assert!(!unwanted.exists(), "a script of another package has run");
+}
+
+#[tokio::test]
+async fn nothing_is_installed_from_elsewhere_than_a_registry() {
+    let registry = Registry::start().await;
+    let hosted = installing(&registry, r#"["*"]"#, "").await;
+    let trace = hosted.data("trace");
+    let repository = hosted.data("repository");
+    hostile_repository(&repository, &trace);
+    let elsewhere = Registry::start().await;
+    elsewhere.publish(&Package::new("far", "1.0.0"));
+    let git = format!("git+file://{}", repository.display());
+    let local = format!("file:{}", repository.display());
+    let far = format!("{}far/-/1.0.0.tgz", elsewhere.address);
+    let before = hosted.files();
+    for (version, wanted) in [("1.0.0", &git), ("1.0.1", &local), ("1.0.2", &far)] {
+        let mut package = Package::new(FIRST, version);
+        package.facts = json!({ "dependencies": { "near": wanted } });
+        registry.publish(&package);
+        let refused = hosted.install_one(FIRST).await;
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (403, "module_source_not_allowed"),
+            "{wanted}: {}",
+            refused.text()
+        );
+        assert!(hosted.files() == before, "{wanted} has left something");
+    }
+    assert!(!trace.exists(), "a repository has run a program");
+}
+
+/// A repository whose settings of npm name another git, and with a package that wants to be prepared.
+fn hostile_repository(at: &Path, trace: &Path) {
+    fs::create_dir(at).unwrap();
+    let program = at.join("evil");
+    fs::write(&program, format!("#!/bin/sh\ntouch {}\n", trace.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(at.join(".npmrc"), format!("git={}\n", program.display())).unwrap();
+    let script = format!("touch {}", trace.display());
+    let facts = json!({ "name": "near", "version": "1.0.0", "scripts": { "prepare": script, "install": script },
+        "dependencies": { "deeper": "git+file:///nowhere" } });
+    fs::write(at.join("package.json"), facts.to_string()).unwrap();
+    for arguments in [
+        &["init", "-q"][..],
+        &["add", "."],
+        &[
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@example.com",
+            "commit",
+            "-qm",
+            "a",
+        ],
+    ] {
+        let git = Command::new("git").current_dir(at).args(arguments).status();
+        assert!(git.unwrap().success());
+    }
+}
+
+#[tokio::test]
+async fn what_a_script_has_started_in_a_session_of_its_own_ends_with_the_installation() {
+    let registry = Registry::start().await;
+    let hosted = installing(&registry, r#"["*"]"#, &format!("scripts = [\"{FIRST}\"]")).await;
+    let begun = hosted.data("begun");
+    let script = format!(
+        "setsid sh -c 'echo $$ > {}; exec sleep 600' > /dev/null 2>&1 & sleep 1; exit 1",
+        begun.display()
+    );
+    let mut package = Package::new(FIRST, "1.0.0");
+    package.facts = json!({ "scripts": { "install": script } });
+    registry.publish(&package);
+    let failed = hosted.install_one(FIRST).await;
+    assert_eq!(failed.status, 500, "{}", failed.text());
+    let number = fs::read_to_string(begun).unwrap();
+    // One that has ended, and that its parent has not noticed, has no command any more.
+    let command = Path::new("/proc").join(number.trim()).join("cmdline");
+    let has_ended =
+        || fs::read(&command).is_ok_and(|command| command.is_empty()) || !command.exists();
+    until("the process has ended", async || has_ended()).await;
+}
+
+#[tokio::test]
+async fn an_alias_under_the_name_of_a_package_with_scripts_runs_none() {
+    let registry = Registry::start().await;
+    let hosted = installing(&registry, r#"["*"]"#, "scripts = [\"compiled\"]").await;
+    let trace = hosted.data("trace");
+    registry.publish(&with_scripts("other", &trace));
+    let mut package = Package::new(FIRST, "1.0.0");
+    package.facts = json!({ "dependencies": { "compiled": "npm:other@1.0.0" } });
+    registry.publish(&package);
+    let installed = hosted.install_one(FIRST).await;
+    assert_eq!(installed.status, 200, "{}", installed.text());
+    assert!(!trace.exists(), "the script of another package has run");
 }
 
 #[tokio::test]
