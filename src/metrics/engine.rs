@@ -3,7 +3,7 @@
 use super::register::{counter, gauge};
 use super::{Metrics, Stopped};
 use engine::load::Load;
-use engine::metrics::{NodeHostMetrics, NodeType};
+use engine::metrics::{NodeHostMetrics, NodeType, RefusedFrame};
 use engine::stopped_flows::Reason;
 use std::sync::Arc;
 
@@ -67,6 +67,14 @@ impl engine::metrics::Metrics for Metrics {
                 &labels,
             )
         };
+        let refused = |frame: RefusedFrame| {
+            counter(
+                &self.recorder,
+                "flowgate_node_host_refused_frames_total",
+                "Frames of the node host that named a node, flow, context or topic of others.",
+                &[("frame", frame.label())],
+            )
+        };
         NodeHostMetrics {
             received: messages("to_host"),
             sent: messages("from_host"),
@@ -76,6 +84,7 @@ impl engine::metrics::Metrics for Metrics {
                 "Messages of the node host that were dropped: malformed, or too many during a deployment.",
                 &[],
             ),
+            refused: RefusedFrame::ALL.map(refused).into(),
             restarts: counter(
                 &self.recorder,
                 "flowgate_node_host_restarts_total",

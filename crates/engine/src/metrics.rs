@@ -39,6 +39,43 @@ pub struct NodeType {
     pub dropped: Counter,
 }
 
+/// The kinds of frames of the node host that may be refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RefusedFrame {
+    /// A message for a node.
+    Message,
+    /// An error, a status, a completed message or a line of the log of a node.
+    Report,
+    /// A question about a context.
+    Context,
+    /// A message for editors.
+    Published,
+    /// A frame of no node.
+    Control,
+}
+
+impl RefusedFrame {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [
+        Self::Message,
+        Self::Report,
+        Self::Context,
+        Self::Published,
+        Self::Control,
+    ];
+
+    /// The kind as a label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Message => "message",
+            Self::Report => "report",
+            Self::Context => "context",
+            Self::Published => "published",
+            Self::Control => "control",
+        }
+    }
+}
+
 /// The counters and gauges of the node host.
 #[derive(Clone)]
 pub struct NodeHostMetrics {
@@ -48,12 +85,25 @@ pub struct NodeHostMetrics {
     pub sent: Counter,
     /// What it sent and could not be delivered.
     pub errors: Counter,
+    /// Frames that name what the host was not given: in the order of
+    /// [`RefusedFrame::ALL`].
+    pub refused: Vec<Counter>,
     /// The times that its process was started again.
     pub restarts: Counter,
     /// Bytes on their way to it that its nodes have not taken.
     pub queue: Gauge,
     /// Its resident memory, bytes.
     pub memory: Gauge,
+}
+
+impl NodeHostMetrics {
+    /// Counts a frame that is refused.
+    pub(crate) fn refused(&self, frame: RefusedFrame) {
+        let position = RefusedFrame::ALL.iter().position(|kind| *kind == frame);
+        if let Some(counter) = position.and_then(|position| self.refused.get(position)) {
+            counter.increment(1);
+        }
+    }
 }
 
 /// Counts nothing.
@@ -79,6 +129,7 @@ impl Metrics for Uncounted {
             received: counter(),
             sent: counter(),
             errors: counter(),
+            refused: RefusedFrame::ALL.map(|_| counter()).into(),
             restarts: counter(),
             queue: Gauge::noop(),
             memory: Gauge::noop(),

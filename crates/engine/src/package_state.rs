@@ -16,6 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use value::Failure;
 
+/// Routes that the host may report. More end it.
+pub(crate) const MAX_REPORTED: usize = 10_000;
+
 /// Routes of all packages, at most. Our choice: packages have some tens each.
 const MAX_ROUTES: usize = 10_000;
 

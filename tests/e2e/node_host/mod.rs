@@ -7,6 +7,7 @@ mod deployments;
 mod editor_messages;
 mod failures;
 mod functions;
+mod hostile;
 pub mod http;
 mod installs;
 mod left_out;

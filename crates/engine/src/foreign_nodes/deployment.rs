@@ -23,7 +23,7 @@ impl Thread {
         stops: &[(u32, bool)],
     ) -> Option<Closing> {
         let host = self.state.node_host.clone()?;
-        host.hold_events();
+        host.hold_events(self.foreign_targets());
         match change {
             Change::Apply { plan, flows, .. } => {
                 self.find_hosted_functions(flows, plan.everything);

@@ -4,7 +4,7 @@
 use super::element::{stand_in, whole, with_epoch, without_layout};
 use super::shared_config;
 use crate::hosted_functions::HostedFunctions;
-use crate::node_host::HostFlows;
+use crate::node_host::{Authority, HostFlows, Role};
 use crate::nodes::is_foreign;
 use flows::{Credentials, FlowSet, HiddenVariables, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -53,7 +53,10 @@ pub(super) fn select(
         });
     }
     shared_config::add(flows, epochs, &mut texts);
-    let mut host = HostFlows::default();
+    let mut host = HostFlows {
+        authority: authority(flows, &texts, &runs_there),
+        ..HostFlows::default()
+    };
     for (node, _) in flows
         .nodes()
         .iter()
@@ -63,9 +66,6 @@ pub(super) fn select(
         if let Some(given) = credentials.nodes.get(&node.id) {
             host.credentials.insert(node.id.clone(), given.clone());
         }
-        if node.z.is_empty() && is_foreign(&node.kind) {
-            host.globals.insert(node.id.clone());
-        }
     }
     let texts: Vec<String> = texts.into_iter().flatten().collect();
     host.flows = format!("[{}]", texts.join(","));
@@ -73,12 +73,46 @@ pub(super) fn select(
     host
 }
 
+/// What the host may name: the elements with a text, without the stand-ins.
+fn authority(
+    flows: &FlowSet,
+    texts: &[Option<String>],
+    runs_there: &dyn Fn(&Node) -> bool,
+) -> Authority {
+    let nodes = flows.nodes().iter().zip(texts);
+    let given: FxHashSet<&str> = nodes
+        .filter(|(_, text)| text.is_some())
+        .map(|(node, _)| node.id.as_str())
+        .collect();
+    Authority::over(flows, &|node| {
+        let is_given = |id: &str| given.contains(id);
+        match node.kind.as_str() {
+            _ if !is_given(&node.id) => None,
+            "tab" | "subflow" | "group" | "global-config" => Some(Role::Other),
+            kind if shared_config::is_shared(kind) => Some(Role::Other),
+            _ if runs_there(node) => Some(Role::Foreign),
+            // The definition of an instance is given; other native nodes have stand-ins.
+            _ => node
+                .instance_of()
+                .filter(|id| is_given(id))
+                .map(|_| Role::Instance),
+        }
+    })
+}
+
 /// Leaves out the elements of types that no package has.
 pub(super) fn leave_out(host: &mut HostFlows, is_missing: &dyn Fn(&str) -> bool) {
     let Ok(mut elements) = serde_json::from_str::<Vec<Json>>(&host.flows) else {
         return;
     };
-    elements.retain(|e| !e["type"].as_str().is_some_and(is_missing));
+    elements.retain(|e| {
+        let runs = !e["type"].as_str().is_some_and(is_missing);
+        if !runs {
+            host.authority
+                .leave_out(e["id"].as_str().unwrap_or_default());
+        }
+        runs
+    });
     host.flows = Json::Array(elements).to_string();
 }
 

@@ -3,10 +3,13 @@
 
 use super::questions;
 use super::received::{Kind, Received};
+use super::violations::Violation;
 use super::{NodeHost, frame};
+use crate::metrics::RefusedFrame;
 use bytes::Bytes;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value as Json, json};
+use smol_str::SmolStr;
 use std::cell::Cell;
 use std::io;
 use std::time::Duration;
@@ -30,6 +33,26 @@ const MAX_READY: usize = 64;
 /// How often a reader that waits for a flow looks again.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// The first words of the topics that the runtime sends to editors; those of packages have others.
+const RUNTIME_TOPICS: [&str; 8] = [
+    "",
+    "auth",
+    "debug",
+    "event-log",
+    "hb",
+    "multiplayer",
+    "notification",
+    "status",
+];
+
+/// Bytes of a message of a package for editors, at most, and of its topic. Our choice: packages
+/// send states of their nodes; the editor keeps every message.
+const MAX_PUBLISHED: usize = 1 << 20;
+const MAX_TOPIC: usize = 1024;
+
+/// Bytes of the name of a package, at most (npm, package.json).
+const MAX_PACKAGE_NAME: usize = 214;
+
 /// Whether the process has sent a frame since the last ping, or may not send one now.
 #[derive(Default)]
 pub(super) struct Pulse {
@@ -40,6 +63,7 @@ pub(super) struct Pulse {
 
 /// Writes frames to the process, those that are ready together. Ends with an error.
 pub(super) async fn write(
+    host: &NodeHost,
     socket: UnixStream,
     mut frames: mpsc::UnboundedReceiver<Bytes>,
 ) -> io::Error {
@@ -50,6 +74,7 @@ pub(super) async fn write(
             if let Err(error) = socket.write_all(&frame).await {
                 return error;
             }
+            host.written(frame.len());
         }
         if let Err(error) = socket.flush().await {
             return error;
@@ -109,6 +134,7 @@ async fn room(host: &NodeHost) {
 /// Handles a frame that is of no node.
 fn control(host: &NodeHost, received: &Received<'_>) {
     match received.t {
+        Kind::Ready if host.is_loaded() => host.refuse_control("it was ready before"),
         Kind::Ready => {
             let version = received.node.as_deref().unwrap_or_default();
             tracing::info!(target: "node_host", node = version, runtime = received.version, "the node host has loaded its packages");
@@ -124,36 +150,112 @@ fn control(host: &NodeHost, received: &Received<'_>) {
             host.ready(&received.sets);
         }
         Kind::Loading => {
-            let mut culprits = host.culprits.borrow_mut();
-            culprits.loading(received.package.clone());
+            let package = package(host, received);
+            host.culprits.borrow_mut().loading(package);
         }
         Kind::Failed => {
-            host.culprits.borrow_mut().blame(received.package.clone());
+            let package = package(host, received);
+            host.culprits.borrow_mut().blame(package);
             host.kill(received.error.as_deref().unwrap_or("it failed"));
         }
         Kind::Deployed => {
             let done = host.pending.borrow_mut().remove(&received.number);
-            // Nothing may wait for it any more.
-            let _ = done.map(|done| done.send(received.error.clone()));
+            match done {
+                // Nothing may wait for it any more.
+                Some(done) => drop(done.send(received.error.clone())),
+                None => host.refuse_control("it deployed what it was not asked for"),
+            }
         }
         Kind::Taken => host.taken(received.bytes),
-        Kind::Published => host.events.publish(published(received)),
+        Kind::Published => match published(host, received) {
+            Ok(event) => host.events.publish(event),
+            Err(reason) => host.refuse(&Violation {
+                frame: RefusedFrame::Published,
+                node: &received.topic,
+                kind: None,
+                reason,
+            }),
+        },
         Kind::Routes => host.served.set_routes(&received.routes),
         Kind::Release => host.handles.release(&received.ids),
         _ => host.metrics.memory.set(received.rss as f64),
     }
 }
 
-/// A message of a package for editors. Debug nodes inside packaged subflows publish so, too.
-fn published(received: &Received<'_>) -> events::Event {
-    let data = received.data.map_or("", RawValue::get);
-    if received.topic == "debug" {
-        return events::Event::Debug(serde_json::from_str(data).unwrap_or_default());
+/// The package that the process names. A name that npm would refuse is none of a package.
+fn package(host: &NodeHost, received: &Received<'_>) -> Option<SmolStr> {
+    let package = received.package.as_ref()?;
+    let is_name = |name: &str| {
+        let is_in_name = |c: u8| c.is_ascii_alphanumeric() || b"-_.~".contains(&c);
+        !name.is_empty() && name.bytes().all(is_in_name)
+    };
+    let is_package = match package.strip_prefix('@') {
+        Some(scoped) => scoped
+            .split_once('/')
+            .is_some_and(|(scope, name)| is_name(scope) && is_name(name)),
+        None => is_name(package),
+    };
+    if is_package && package.len() <= MAX_PACKAGE_NAME {
+        return Some(package.clone());
     }
-    events::Event::Package {
+    host.refuse_control("it named what is no package");
+    None
+}
+
+/// A message of a package for editors, or the reason why it is refused. Debug nodes inside packaged
+/// subflows publish in this way, too.
+fn published(host: &NodeHost, received: &Received<'_>) -> Result<events::Event, &'static str> {
+    let data = received.data.map_or("", RawValue::get);
+    if data.len() > MAX_PUBLISHED {
+        return Err("the message is too long for editors");
+    }
+    let tree: Json = match data {
+        "" => Json::Null,
+        // Editors get it inside of others, which have to be read as a whole.
+        data => serde_json::from_str(&format!("[[[[{data}]]]]"))
+            .map(|mut tree: Json| tree[0][0][0][0].take())
+            .map_err(|_| "the message is nested too deeply for editors")?,
+    };
+    if received.topic == "debug" {
+        return debug_message(host, tree).map(events::Event::Debug);
+    }
+    let topic = received.topic.as_str();
+    let first = topic.split('/').next().unwrap_or_default();
+    if RUNTIME_TOPICS.contains(&first) || topic.len() > MAX_TOPIC {
+        return Err("the topic is not one of packages");
+    }
+    Ok(events::Event::Package {
         topic: received.topic.clone(),
         data: data.into(),
         retain: received.retain,
+    })
+}
+
+/// A message of a debug node, or the reason why it is refused.
+fn debug_message(host: &NodeHost, mut message: Json) -> Result<Json, &'static str> {
+    let Some(properties) = message.as_object_mut() else {
+        return Err("the debug message is no object");
+    };
+    let has = |id: &str| host.given(|given| given.has(id).then_some(())).is_some();
+    if !properties
+        .get("_alias")
+        .and_then(Json::as_str)
+        .is_some_and(has)
+    {
+        // That of a node inside a packaged subflow may be the id of another node of the flow set.
+        properties.remove("_alias");
+    }
+    let text = |key: &str| match properties.get(key) {
+        None => Some(""),
+        // The editor would take `["id"]` for the id.
+        Some(value) => value.as_str(),
+    };
+    let (Some(id), Some(z), Some(path)) = (text("id"), text("z"), text("path")) else {
+        return Err("the debug message has no ids");
+    };
+    match host.given(|given| given.covers_debug(id, z, path).then_some(())) {
+        Some(()) => Ok(message),
+        None => Err("the debug message is of another node"),
     }
 }
 

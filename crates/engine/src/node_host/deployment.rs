@@ -1,9 +1,10 @@
 //! Deployments, as the node host gets them: the elements that it runs, and the end of their start.
 
+use super::authority::Authority;
 use super::{NodeHost, State, frame};
 use crate::task::Closing;
 use flows::Plan;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json, json};
@@ -22,8 +23,8 @@ pub(crate) struct HostFlows {
     pub credentials: BTreeMap<SmolStr, Map<String, Json>>,
     /// The environment variables that the elements name.
     pub environment: BTreeMap<String, String>,
-    /// Config nodes of no flow.
-    pub globals: FxHashSet<SmolStr>,
+    /// What frames about the elements may name.
+    pub authority: Authority,
 }
 
 impl HostFlows {
@@ -82,18 +83,26 @@ impl NodeHost {
                 let _ = pending.map(|done| done.send(Some(failure.to_string())));
             }
         }
-        self.running.replace(Some(flows));
+        self.violations.forget();
+        self.hand_over(Some(flows));
         self.finished(done)
     }
 
     /// Stops all nodes, which keep their data.
     pub(crate) fn stop(self: &Rc<Self>) -> Option<Closing> {
-        if self.state.get() != State::Running || self.running.take().is_none() {
+        if self.state.get() != State::Running || self.running.borrow().is_none() {
             return None;
         }
+        self.hand_over(None);
         let (number, done) = self.number();
         self.send_json(&json!({ "t": "stop", "number": number }));
         Some(self.finished(done))
+    }
+
+    /// Replaces what the host runs. Nodes of before close and report until the change is done.
+    fn hand_over(&self, flows: Option<HostFlows>) {
+        let before = self.running.replace(flows);
+        self.before.replace(before.map(|before| before.authority));
     }
 
     fn number(&self) -> (u32, Done) {

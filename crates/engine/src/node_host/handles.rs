@@ -8,7 +8,7 @@ use value::{Failure, Handle};
 
 /// Values of the engine that the host may refer to at a time. Our choice: as many requests wait for flows at most, ten
 /// times over; the host releases them when its garbage collector finds that they are unused.
-const MAX_LENT: usize = 100_000;
+pub(super) const MAX_LENT: usize = 100_000;
 
 /// The values that do not travel.
 #[derive(Default)]

@@ -3,9 +3,11 @@
 //!
 //! - `process` starts, watches and restarts the process, of the `program`, or `listener` waits for one that is a service; `reload` restarts it when packages have changed, `culprits` finds packages that end it; `connection` serves its sockets.
 //! - `frame`, `received`, `values` and `handles` are the format of the frames.
+//! - `authority` is what frames of the process may name, `violations` counts and logs the others.
 //! - `deployment` sends it the flow set, `reports` reads what its nodes report, `questions` answers what it asks; `outgoing` is what is on its way to it.
 //! - `host/*.js` is the program that runs in the process.
 
+mod authority;
 mod connection;
 mod culprits;
 mod deployment;
@@ -20,15 +22,18 @@ mod received;
 mod reload;
 mod reports;
 mod values;
+mod violations;
 
+pub(crate) use authority::{Authority, Role};
 pub(crate) use deployment::HostFlows;
 pub(crate) use outgoing::Addressed;
 pub(crate) use process::supervise;
 pub use program::command;
 pub(crate) use reports::{Event, Report, What};
+pub(crate) use violations::Violation;
 
 use crate::context::Contexts;
-use crate::metrics::{Metrics, NodeHostMetrics};
+use crate::metrics::{Metrics, NodeHostMetrics, RefusedFrame};
 use crate::package_state::{PackageState, PackagedSubflow};
 use crate::pressure::Pressure;
 use crate::settings::{self, Settings};
@@ -50,6 +55,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
 use value::{Failure, Message, Value};
 use values::Encoded;
+use violations::Violations;
 
 /// The part of `queue_bytes` that may be on its way to the host before the sources of its flows pause. Our choice.
 const PAUSE: usize = 4;
@@ -83,6 +89,13 @@ pub(crate) struct NodeHost {
     deployments: Cell<u32>,
     /// What the process runs.
     running: RefCell<Option<HostFlows>>,
+    /// What it ran before, until the change to that is done.
+    before: RefCell<Option<Authority>>,
+    /// The targets of foreign nodes, by their running ids, before the change that is under way.
+    targets_before: RefCell<FxHashMap<SmolStr, FxHashSet<SmolStr>>>,
+    /// The package of each type.
+    packages: RefCell<FxHashMap<SmolStr, SmolStr>>,
+    violations: Violations,
     /// How often the engine's plans have restarted each element.
     epochs: RefCell<FxHashMap<SmolStr, u32>>,
     /// The nodes whose completed messages the process reports.
@@ -149,6 +162,10 @@ impl NodeHost {
             pending: RefCell::default(),
             deployments: Cell::new(0),
             running: RefCell::default(),
+            before: RefCell::default(),
+            targets_before: RefCell::default(),
+            packages: RefCell::default(),
+            violations: Violations::default(),
             epochs: RefCell::default(),
             watched: RefCell::default(),
             is_holding: Cell::new(false),
@@ -217,12 +234,35 @@ impl NodeHost {
     /// The process has handed so many bytes to its nodes.
     fn taken(&self, bytes: usize) {
         let mut outgoing = self.outgoing.borrow_mut();
-        outgoing.taken(bytes);
+        if !outgoing.taken(bytes) {
+            self.refuse_control("it took more than it was sent");
+        }
         let left = outgoing.bytes();
         self.metrics.queue.set(left as f64);
         if left <= self.pause / 2 {
             self.pressure.set_host_full(false);
         }
+    }
+
+    /// So many bytes were written to the process.
+    fn written(&self, bytes: usize) {
+        self.outgoing.borrow_mut().written(bytes);
+    }
+
+    /// Refuses a frame that is of no node.
+    fn refuse_control(&self, reason: &'static str) {
+        self.refuse(&Violation {
+            frame: RefusedFrame::Control,
+            node: "",
+            kind: None,
+            reason,
+        });
+    }
+
+    /// Whether the process was given a context store of this name.
+    fn has_store(&self, name: &str) -> bool {
+        let stores = self.start.get("stores").and_then(|s| s.as_array());
+        stores.is_some_and(|stores| stores.iter().any(|store| store == name))
     }
 
     /// Whether a package has this type; no package has any before the process was ready.
@@ -281,10 +321,19 @@ impl NodeHost {
         Some(trouble(text))
     }
 
-    /// Whether this is a foreign config node of no flow.
-    fn is_global(&self, id: &str) -> bool {
-        let running = self.running.borrow();
-        running.as_ref().is_some_and(|r| r.globals.contains(id))
+    /// Finds something in what the process was given: for the flow set that it runs, or until a
+    /// change is done for the one before.
+    fn given<T>(&self, find: impl Fn(&Authority) -> Option<T>) -> Option<T> {
+        let (running, before) = (self.running.borrow(), self.before.borrow());
+        let found = running
+            .as_ref()
+            .and_then(|running| find(&running.authority));
+        found.or_else(|| before.as_ref().and_then(find))
+    }
+
+    /// What the process may do in the name of a running node; `None`: it was not given it.
+    pub(crate) fn role(&self, id: &str) -> Option<Role> {
+        self.given(|authority| authority.role(id))
     }
 
     /// Native flows have started. The first process waits for that, so that it does not delay them.
@@ -313,6 +362,17 @@ impl NodeHost {
         let types: FxHashSet<SmolStr> = types.collect();
         self.served.set_types(types.clone());
         self.types.replace(Some(types));
+        let by_kind = sets.iter().flat_map(|set| {
+            let package = set
+                .id
+                .rsplit_once('/')
+                .map_or(&*set.id, |(package, _)| package);
+            let package = SmolStr::new(package);
+            set.types
+                .iter()
+                .map(move |kind| (kind.clone(), package.clone()))
+        });
+        self.packages.replace(by_kind.collect());
         let errors = sets
             .iter()
             .filter_map(|set| Some((set.id.clone(), set.error.clone()?)));
@@ -332,6 +392,7 @@ impl NodeHost {
             return;
         }
         self.state.set(State::Running);
+        self.before.take();
         tracing::info!(target: "node_host", "the node host is ready");
         self.served.set_up(true);
         self.outgoing.borrow_mut().send_early();
@@ -345,6 +406,7 @@ impl NodeHost {
         self.types.take();
         self.pending.take();
         self.running.take();
+        self.before.take();
         self.watched.take();
         let lost = self.outgoing.borrow_mut().end();
         self.metrics.queue.set(0.0);
@@ -362,9 +424,23 @@ impl NodeHost {
         (self.publish)(event);
     }
 
-    /// From now on reports wait: the engine's own nodes are being stopped and started.
-    pub(crate) fn hold_events(&self) {
+    /// From now on reports wait: the engine's own nodes are being stopped and started. `targets`:
+    /// those of the foreign nodes until then.
+    pub(crate) fn hold_events(&self, targets: FxHashMap<SmolStr, FxHashSet<SmolStr>>) {
         self.is_holding.set(true);
+        self.targets_before.replace(targets);
+    }
+
+    /// Whether a message that waited was sent to a node that its sender was wired to then.
+    pub(crate) fn was_target(&self, node: &str, target: &str) -> bool {
+        let before = self.targets_before.borrow();
+        before.get(node).is_some_and(|all| all.contains(target))
+    }
+
+    /// The change is done: its reports were handled.
+    pub(crate) fn changed(&self) {
+        self.targets_before.take();
+        self.before.take();
     }
 
     /// Whether reports wait.
@@ -382,6 +458,11 @@ impl NodeHost {
     /// Whether the process runs its flow set.
     pub(crate) fn is_running(&self) -> bool {
         self.state.get() == State::Running
+    }
+
+    /// Whether the process has loaded its packages.
+    fn is_loaded(&self) -> bool {
+        self.types.borrow().is_some()
     }
 
     /// Whether the process has loaded its packages, and not run its first flow set yet.

@@ -25,6 +25,8 @@ pub(super) struct Outgoing {
     early_bytes: usize,
     /// Bytes of all frames that were sent to this process.
     sent: usize,
+    /// Bytes of those that were written to it.
+    written: usize,
     /// Bytes of those that it has taken.
     taken: usize,
     /// The messages that it has not taken, in order. With each `sent` after it.
@@ -71,14 +73,22 @@ impl Outgoing {
         }
     }
 
-    /// The process has handed so many bytes of frames to its nodes.
-    pub(super) fn taken(&mut self, bytes: usize) {
-        self.taken += bytes;
+    /// So many bytes were written to the process.
+    pub(super) fn written(&mut self, bytes: usize) {
+        self.written += bytes;
+    }
+
+    /// The process has handed so many bytes of frames to its nodes. False: it cannot have, because
+    /// they were not written; then those that were count.
+    pub(super) fn taken(&mut self, bytes: usize) -> bool {
+        let is_possible = bytes <= self.written - self.taken;
+        self.taken = self.taken.saturating_add(bytes).min(self.written);
         while let Some((end, _)) = self.untaken.front()
             && *end <= self.taken
         {
             self.untaken.pop_front();
         }
+        is_possible
     }
 
     /// The process has ended: gives back the messages that it has not taken.
@@ -125,12 +135,29 @@ mod tests {
         let lengths: Vec<usize> =
             std::iter::from_fn(|| Some(frames.try_recv().ok()?.len())).collect();
         assert_eq!(lengths, [10, 5, 20, 20]);
-        outgoing.taken(16);
-        outgoing.taken(19);
+        outgoing.written(45);
+        assert!(outgoing.taken(16));
+        assert!(outgoing.taken(19));
         assert_eq!(outgoing.bytes(), 20);
         assert_eq!(nodes(&outgoing.end()), ["b"]);
         assert_eq!(outgoing.bytes(), 0);
         assert!(outgoing.end().is_empty());
+    }
+
+    #[test]
+    fn a_process_takes_no_more_than_was_written_to_it() {
+        let (sender, _frames) = mpsc::unbounded_channel();
+        let mut outgoing = Outgoing::default();
+        outgoing.begin(sender);
+        outgoing.send_message(message("a"), frame(20));
+        outgoing.send_message(message("b"), frame(20));
+        outgoing.written(20);
+        assert!(!outgoing.taken(usize::MAX));
+        assert!(!outgoing.taken(usize::MAX));
+        assert_eq!(outgoing.bytes(), 20);
+        outgoing.written(20);
+        assert!(outgoing.taken(20));
+        assert_eq!(outgoing.bytes(), 0);
     }
 
     #[test]

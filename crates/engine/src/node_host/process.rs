@@ -110,7 +110,7 @@ async fn run(host: &Rc<NodeHost>, pulse: &Pulse, listener: &mut Option<Listener>
             Ok(status) if child.is_some() => format!("{reason}: {status}"),
             _ => reason,
         },
-        error = connection::write(outgoing, to_write) => format!("its channel failed: {error}"),
+        error = connection::write(host, outgoing, to_write) => format!("its channel failed: {error}"),
         reason = connection::watch(host, pulse) => reason,
         status = end_of(&mut child) => status,
         () = host.end.notified() => "it was ended".to_owned(),

@@ -3,10 +3,10 @@
 
 use super::NodeHost;
 use super::frame;
-use super::received::Received;
+use super::received::{Act, Received};
 use super::values::{Encoded, decode};
-use crate::context::Scope;
-use crate::node_info::{Container, NodeInfo};
+use super::violations::Violation;
+use crate::metrics::RefusedFrame;
 use bytes::Bytes;
 use value::{Failure, Path, Value};
 
@@ -34,37 +34,47 @@ fn value_of(
     question: &Received<'_>,
     attachments: &Bytes,
 ) -> Result<Value, Failure> {
-    let (scope, info) = asked(host, &question.scope);
+    let asked = host.given(|authority| authority.context(&question.scope));
+    let (scope, info) = asked.ok_or_else(|| {
+        refused(
+            host,
+            &question.scope,
+            "the context is of another node or flow",
+        )
+    })?;
+    if let Some(store) = question.store.as_deref()
+        && !host.has_store(store)
+    {
+        return Err(refused(host, store, "no context store has this name"));
+    }
     let mut contexts = host.contexts.borrow_mut();
-    if question.act == "keys" {
-        let keys = contexts.keys(scope, &info, question.store.as_deref());
-        return Ok(Value::array(keys.into_iter().map(Value::String).collect()));
+    let store = question.store.as_deref();
+    match question.act {
+        Act::Keys => {
+            let keys = contexts.keys(scope, &info, store);
+            Ok(Value::array(keys.into_iter().map(Value::String).collect()))
+        }
+        Act::Get => {
+            let key = Path::parse(&question.key)?.in_store(store);
+            Ok(contexts.read(scope, &info, &key))
+        }
+        Act::Set => {
+            let key = Path::parse(&question.key)?.in_store(store);
+            let text = question.value.map_or("null", |value| value.get());
+            let value = decode(text, question.escaped, attachments, &host.handles)?;
+            contexts.write(scope, &info, &key, value)?;
+            Ok(Value::Undefined)
+        }
     }
-    let key = Path::parse(&question.key)?.in_store(question.store.as_deref());
-    if question.act == "get" {
-        return Ok(contexts.read(scope, &info, &key));
-    }
-    let text = question.value.map_or("null", |value| value.get());
-    let value = decode(text, question.escaped, attachments, &host.handles)?;
-    contexts.write(scope, &info, &key, value)?;
-    Ok(Value::Undefined)
 }
 
-/// The scope and node that Node-RED's name of a context means: `global`, `FLOW`, `NODE:FLOW`, or `NODE` for a config node
-/// of no flow.
-fn asked(host: &NodeHost, name: &str) -> (Scope, NodeInfo) {
-    let (scope, node, flow) = if name == "global" {
-        (Scope::Global, "", "")
-    } else if let Some((node, flow)) = name.rsplit_once(':') {
-        (Scope::Node, node, flow)
-    } else if host.is_global(name) {
-        (Scope::Node, name, "")
-    } else {
-        (Scope::Flow, "", name)
-    };
-    let container = Container {
-        z: flow.into(),
-        ..Container::default()
-    };
-    (scope, NodeInfo::of(node, "", container))
+/// Counts a question that is refused.
+fn refused(host: &NodeHost, name: &str, reason: &'static str) -> Failure {
+    host.refuse(&Violation {
+        frame: RefusedFrame::Context,
+        node: name,
+        kind: None,
+        reason,
+    });
+    Failure::error(reason)
 }

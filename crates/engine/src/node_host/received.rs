@@ -1,9 +1,13 @@
 //! The frames that the node host sends, as they are read: one struct with the fields of all of them.
 
-use crate::package_state::ReportedRoute;
-use serde::Deserialize;
+use super::handles::MAX_LENT;
+use crate::package_state::{MAX_REPORTED, ReportedRoute};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
+use std::fmt;
+use std::marker::PhantomData;
 
 /// What a frame is about.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,13 +45,61 @@ pub(super) enum Kind {
     Pong,
 }
 
+/// What a question about a context asks for.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Act {
+    /// The value of a key.
+    #[default]
+    Get,
+    /// To set a key.
+    Set,
+    /// All keys.
+    Keys,
+}
+
+/// Nodes that one message is for, at most: a node of Node-RED has some wires.
+const MAX_TARGETS: usize = 10_000;
+
+/// Node sets of all packages, at most, and types of one.
+const MAX_SETS: usize = 10_000;
+
+/// A list of at most so many elements. A longer one is no frame: its elements would take many times
+/// the memory of its text.
+fn at_most<'de, const MAX: usize, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct Bounded<const MAX: usize, T>(PhantomData<T>);
+    impl<'de, const MAX: usize, T: Deserialize<'de>> Visitor<'de> for Bounded<MAX, T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(formatter, "a list of at most {MAX} elements")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+            let mut elements = Vec::new();
+            while let Some(element) = list.next_element()? {
+                if elements.len() == MAX {
+                    return Err(A::Error::invalid_length(MAX + 1, &self));
+                }
+                elements.push(element);
+            }
+            Ok(elements)
+        }
+    }
+    deserializer.deserialize_seq(Bounded::<MAX, T>(PhantomData))
+}
+
 /// A frame of the node host.
 #[derive(Deserialize)]
 pub(super) struct Received<'a> {
     pub t: Kind,
     #[serde(default)]
     pub node: Option<SmolStr>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "at_most::<MAX_TARGETS, _, _>")]
     pub to: Vec<SmolStr>,
     #[serde(borrow, default)]
     pub message: Option<&'a RawValue>,
@@ -73,16 +125,16 @@ pub(super) struct Received<'a> {
     pub bytes: usize,
     #[serde(default)]
     pub rss: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "at_most::<MAX_LENT, _, _>")]
     pub ids: Vec<u32>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "at_most::<MAX_SETS, _, _>")]
     pub sets: Vec<NodeSet>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "at_most::<MAX_REPORTED, _, _>")]
     pub routes: Vec<ReportedRoute>,
     #[serde(default)]
     pub version: String,
     #[serde(default)]
-    pub act: String,
+    pub act: Act,
     #[serde(default)]
     pub scope: SmolStr,
     #[serde(default)]
@@ -102,6 +154,7 @@ pub(crate) struct NodeSet {
     #[serde(default)]
     pub version: String,
     /// The types that were loaded.
+    #[serde(deserialize_with = "at_most::<MAX_SETS, _, _>")]
     pub types: Vec<SmolStr>,
     /// The edit forms of a packaged subflow, which the runtime makes; others have files.
     #[serde(default)]

@@ -1,0 +1,183 @@
+//! A hostile package in the node host: it forges frames, takes paths of others, and names its callers' permissions.
+
+use super::{Hosted, chain, function};
+use serde_json::{Map, Value as Json, json};
+use std::fs;
+use std::path::Path;
+
+const REFUSED: &str = "flowgate_node_host_refused_frames_total";
+
+/// Puts a package with these files of `tests/data/node_host_hostile` into a user directory.
+pub(super) fn with_hostile(directory: &Path, files: &[&str]) {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/node_host_hostile");
+    let package = directory.join("node_modules/@tests/node-red-hostile");
+    fs::create_dir_all(&package).unwrap();
+    let mut sets = Map::new();
+    for name in ["hostile"].iter().chain(files) {
+        let file = format!("{name}.js");
+        fs::copy(from.join(&file), package.join(&file)).unwrap();
+        fs::copy(
+            from.join("hostile.html"),
+            package.join(format!("{name}.html")),
+        )
+        .unwrap();
+        sets.insert((*name).to_owned(), file.into());
+    }
+    let facts = json!({ "name": "@tests/node-red-hostile", "version": "1.0.0", "node-red": { "nodes": sets } });
+    fs::write(package.join("package.json"), facts.to_string()).unwrap();
+}
+
+async fn hosted(lines: &str, files: &[&str]) -> Hosted {
+    Hosted::prepared(lines, |directory| with_hostile(directory, files)).await
+}
+
+/// `GET /do` lets the hostile node of tab `t` write these frames; tab `u` is another user's: a command, its nodes' status,
+/// errors and contexts. `GET /show` is what has happened there.
+pub(super) fn flows(frames: &Json, file: &Path) -> Json {
+    let mut flow = chain(vec![
+        json!({ "id": "h", "type": "hostile", "z": "t", "x": 5, "y": 1, "frames": frames }),
+        function("last", "return msg"),
+    ]);
+    let remember = "const seen = flow.get('seen') || [];
+        seen.push(msg.error ? 'error' : msg.complete ? 'complete' : msg.status ? 'status' : 'message');
+        flow.set('seen', seen)";
+    let node = |id: &str, kind: &str, more: Json| {
+        let mut node =
+            json!({ "id": id, "type": kind, "z": "u", "x": 1, "y": 1, "wires": [["note"]] });
+        for (key, value) in more.as_object().unwrap() {
+            node[key] = value.clone();
+        }
+        node
+    };
+    let command = format!("touch {}", file.display());
+    flow.extend([
+        json!({ "id": "u", "type": "tab", "label": "u" }),
+        node(
+            "e",
+            "exec",
+            json!({ "command": command, "addpay": "", "wires": [[], [], []] }),
+        ),
+        node(
+            "n",
+            "function",
+            json!({ "func": "return msg", "outputs": 1 }),
+        ),
+        node("catch", "catch", json!({ "scope": null })),
+        node("state", "status", json!({ "scope": null })),
+        node(
+            "done",
+            "complete",
+            json!({ "scope": ["n"], "uncaught": false }),
+        ),
+        node(
+            "note",
+            "function",
+            json!({ "func": remember, "wires": [[]], "outputs": 1 }),
+        ),
+        node(
+            "in2",
+            "http in",
+            json!({ "method": "get", "url": "/show", "wires": [["secret"]] }),
+        ),
+        node(
+            "secret",
+            "function",
+            json!({ "outputs": 1, "wires": [["out2"]],
+            "func": "msg.payload = { seen: flow.get('seen') ?? [], key: flow.get('key') ?? null };
+                     flow.set('secret', 'of u'); context.set('own', 'of secret'); return msg" }),
+        ),
+        node("out2", "http response", json!({ "wires": [] })),
+    ]);
+    json!(flow)
+}
+
+/// Frames about nodes, flows and topics that were not given to the host.
+pub(super) fn forged() -> Json {
+    let message = json!({ "payload": "forged", "_msgid": "m" });
+    let context = |act: &str, scope: &str, key: &str| json!({ "t": "context", "act": act, "scope": scope, "key": key, "store": "memory", "value": "forged" });
+    let debug = |data: Json| json!({ "t": "published", "topic": "debug", "data": data });
+    json!([
+        // From its own node to nodes that it is not wired to, and in the name of another node.
+        { "t": "message", "node": "h", "to": ["e", "n", "note"], "message": message },
+        { "t": "message", "node": "n", "to": ["note", "e"], "message": message },
+        { "t": "message", "node": "in", "to": ["h"], "message": message },
+        { "t": "error", "node": "n", "content": { "value": "forged", "message": message } },
+        { "t": "error", "node": "e", "content": { "value": "forged", "message": message } },
+        { "t": "status", "node": "n", "content": { "value": { "text": "forged" } } },
+        { "t": "complete", "node": "n", "content": { "message": message } },
+        { "t": "log", "node": "n", "level": 30, "content": { "value": "forged line" } },
+        debug(json!({ "id": "n", "z": "u", "path": "u", "msg": "forged", "format": "string[6]" })),
+        debug(json!({ "id": "h", "z": "u", "path": "u", "msg": "forged", "format": "string[6]" })),
+        debug(json!({ "path": "u", "msg": "forged", "format": "string[6]" })),
+        debug(json!({ "id": ["n"], "msg": "forged", "format": "string[6]" })),
+        { "t": "published", "topic": "status/n", "data": { "text": "forged" }, "retain": true },
+        { "t": "published", "topic": "notification/runtime-state", "data": { "state": "forged" } },
+        { "t": "ready", "sets": [{ "id": "forged/set", "types": ["exec"] }] },
+        { "t": "deployed", "number": 12345 },
+        { "t": "taken", "bytes": 1_u64 << 40 },
+        { "t": "taken", "bytes": 1_u64 << 53 },
+        { "t": "loading", "package": "../../forged" },
+        context("get", "u", "secret"),
+        context("get", "secret:u", "own"),
+        context("keys", "u", ""),
+        context("set", "u", "key"),
+        context("set", "n:u", "key"),
+        { "t": "context", "act": "get", "scope": "t", "key": "a", "store": "forged" },
+        // And what it may do.
+        context("set", "t", "mine"),
+        context("get", "t", "mine"),
+        context("get", "global", "nothing"),
+        debug(json!({ "id": "h", "z": "t", "path": "t", "_alias": "n", "msg": "mine", "format": "string[4]" })),
+        { "t": "published", "topic": "hostile/own", "data": "last" },
+    ])
+}
+
+#[tokio::test]
+async fn a_package_that_forges_frames_reaches_no_node_flow_or_editor_of_others() {
+    let hosted = hosted("", &[]).await;
+    let file = hosted.user_directory().join("command-ran");
+    hosted.run(&flows(&forged(), &file)).await;
+    let empty = json!({ "seen": [], "key": null });
+    assert_eq!(hosted.show("/show").await, empty);
+    let mut editor = hosted.editor(&hosted.token).await;
+    for _ in 0..3 {
+        let answer = hosted.get("/do").send().await;
+        assert_eq!(answer.status, 200, "{:#?}", hosted.process.log_so_far());
+        let answers = answer.json();
+        let refused = answers.as_array().unwrap().iter().take(6);
+        for answer in refused {
+            assert!(answer["error"].is_string(), "{answers}");
+        }
+        assert_eq!(answers[7]["value"], "forged", "{answers}");
+        assert!(answers[8]["error"].is_null(), "{answers}");
+        editor
+            .find(|m| {
+                assert!(!m.to_string().contains("forged"), "{m}");
+                assert_eq!(m["data"]["_alias"], Json::Null, "{m}");
+                (m["topic"] == "hostile/own").then_some(())
+            })
+            .await;
+    }
+    assert_eq!(hosted.show("/show").await, empty);
+    assert!(!file.exists(), "a command of another flow has run");
+
+    for (frame, least) in [
+        ("message", 15),
+        ("report", 15),
+        ("context", 18),
+        ("published", 18),
+        ("control", 12),
+    ] {
+        let series = format!("{REFUSED}{{frame=\"{frame}\"}}");
+        let count = hosted.metric(&series).await.unwrap_or_default();
+        assert!(count >= f64::from(least), "{series} {count}");
+    }
+    let log = hosted.process.log_so_far();
+    let refused: Vec<&String> = log
+        .iter()
+        .filter(|line| line.contains("a frame of the node host was refused"))
+        .collect();
+    assert!(refused.len() <= 10, "{refused:#?}");
+    let named = |line: &&&String| line.contains("@tests/node-red-hostile");
+    assert_eq!(refused.iter().filter(named).count(), 1, "{refused:#?}");
+}
