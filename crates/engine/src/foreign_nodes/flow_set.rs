@@ -57,14 +57,10 @@ pub(super) fn select(
         authority: authority(flows, &texts, &runs_there),
         ..HostFlows::default()
     };
-    for (node, _) in flows
-        .nodes()
-        .iter()
-        .zip(&texts)
-        .filter(|(_, t)| t.is_some())
-    {
-        if let Some(given) = credentials.nodes.get(&node.id) {
-            host.credentials.insert(node.id.clone(), given.clone());
+    for (id, given) in &credentials.nodes {
+        // Native nodes inside subflows keep theirs.
+        if host.authority.has(id) {
+            host.credentials.insert(id.clone(), given.clone());
         }
     }
     let texts: Vec<String> = texts.into_iter().flatten().collect();
@@ -231,6 +227,30 @@ pub(crate) mod tests {
         let native = json!({"id": "n", "type": STAND_IN, "z": "inner", "d": true, "x": 0, "y": 0, "wires": [["f"]]});
         assert_eq!(host[6], native);
         assert_eq!(host[5]["type"], STAND_IN);
+    }
+
+    #[test]
+    fn native_nodes_of_a_subflow_keep_their_credentials() {
+        let flows = json!([
+            {"id": "s", "type": "subflow"}, {"id": "t", "type": "tab"},
+            {"id": "i", "type": "subflow:s", "z": "t", "x": 1, "y": 1, "wires": []},
+            {"id": "n", "type": "http request", "z": "s", "x": 1, "y": 1, "wires": []},
+            {"id": "f", "type": "foreign", "z": "s", "x": 1, "y": 1, "wires": []},
+        ]);
+        let set = FlowSet::parse(flows.to_string().as_bytes()).unwrap();
+        let secret = || [("password".to_owned(), json!("secret"))].into_iter();
+        let nodes = ["s", "i", "n", "f"].map(|id| (id.into(), secret().collect()));
+        let credentials = Credentials {
+            nodes: nodes.into_iter().collect(),
+        };
+        let host = select(
+            &set,
+            &credentials,
+            (&FxHashMap::default(), &HostedFunctions::default()),
+            &HiddenVariables::default(),
+        );
+        let given: Vec<&str> = host.credentials.keys().map(SmolStr::as_str).collect();
+        assert_eq!(given, ["f", "i", "s"]);
     }
 
     #[test]
