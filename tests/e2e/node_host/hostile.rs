@@ -181,3 +181,26 @@ async fn a_package_that_forges_frames_reaches_no_node_flow_or_editor_of_others()
     let named = |line: &&&String| line.contains("@tests/node-red-hostile");
     assert_eq!(refused.iter().filter(named).count(), 1, "{refused:#?}");
 }
+
+#[tokio::test]
+async fn a_buffer_of_a_frame_is_in_its_message_once() {
+    let buffer = json!({ "$": "buffer", "at": 0, "length": 500_000 });
+    let many: Vec<&Json> = vec![&buffer; 1_200];
+    let frames = json!([{ "t": "message", "node": "h", "to": ["j"], "escaped": true, "attached": 500_000,
+        "message": { "_msgid": "m", "payload": many } }]);
+    let hosted = hosted("", &[]).await;
+    let mut flow = flows(&frames, Path::new("/nothing"));
+    flow[2]["wires"] = json!([["last", "j"]]);
+    flow.as_array_mut().unwrap().push(
+        json!({ "id": "j", "type": "json", "z": "t", "property": "payload", "action": "str", "x": 1, "y": 1, "wires": [[]] }),
+    );
+    hosted.run(&flow).await;
+    assert_eq!(hosted.show("/do").await, json!([]));
+    hosted
+        .process
+        .wait_for_log("a message of the node host was dropped");
+    // Its answer comes after the frame.
+    assert_eq!(hosted.show("/do").await, json!([]));
+    let peak = hosted.process.memory("VmHWM");
+    assert!(peak < 512 << 10, "{peak} KiB");
+}

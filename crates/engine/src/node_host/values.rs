@@ -4,9 +4,14 @@
 use super::handles::Handles;
 use bytes::Bytes;
 use smol_str::SmolStr;
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use value::{Failure, Object, Value, json};
+
+/// Values of a message of the process, at most: each takes up to 200 bytes, so that a frame of 64
+/// MiB would become many times as much. Our choice: some hundred megabytes.
+const MAX_VALUES: usize = 2_000_000;
 
 /// The key that marks a value that JSON lacks.
 const KIND: &str = "$";
@@ -184,6 +189,10 @@ pub(super) fn decode(
     attachments: &Bytes,
     handles: &Handles,
 ) -> Result<Value, Failure> {
+    if count(text) > MAX_VALUES {
+        let text = format!("the message has more than {MAX_VALUES} values");
+        return Err(Failure::error(text));
+    }
     let value = json::parse(text)?;
     if !escaped {
         return Ok(value);
@@ -191,13 +200,33 @@ pub(super) fn decode(
     let decoder = Decoder {
         attachments,
         handles,
+        left: Cell::new(attachments.len()),
     };
     decoder.value(&value)
+}
+
+/// An upper bound of the values in a JSON text, without reading it: commas and opening brackets
+/// outside of strings.
+fn count(text: &str) -> usize {
+    let (mut is_inside, mut is_escaped, mut values) = (false, false, 1);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_inside,
+            b'"' => is_inside = !is_inside,
+            b',' | b'[' | b'{' if !is_inside => values += 1,
+            _ => {}
+        }
+    }
+    values
 }
 
 struct Decoder<'a> {
     attachments: &'a Bytes,
     handles: &'a Handles,
+    /// Bytes of the attachments that no buffer has taken: each belongs to one buffer, so that a
+    /// value is not larger than its frame.
+    left: Cell<usize>,
 }
 
 impl Decoder<'_> {
@@ -249,6 +278,7 @@ impl Decoder<'_> {
                 if end > self.attachments.len() {
                     return None;
                 }
+                self.left.set(self.left.get().checked_sub(length)?);
                 Value::buffer(self.attachments.slice(at..end))
             }
             "object" => return self.entries(object.get("entries")?.as_array()?),
@@ -371,6 +401,17 @@ mod tests {
     }
 
     #[test]
+    fn the_values_of_a_message_are_bounded_whatever_its_texts_contain() {
+        let handles = Handles::default();
+        let decoded = |text: &str| decode(text, false, &Bytes::new(), &handles);
+        let many = format!("[{}0]", "{},".repeat(MAX_VALUES));
+        assert!(decoded(&many).is_err());
+        let text = format!(r#"["\"{}\\", 1]"#, ",[{".repeat(MAX_VALUES));
+        assert!(decoded(&text).is_ok());
+        assert_eq!(count(r#"{"a\"":[1,2,{"b":","}],"c":"\\"}"#), 7);
+    }
+
+    #[test]
     fn malformed_values_are_refused() {
         let handles = Handles::default();
         let bytes = Bytes::from_static(b"abc");
@@ -378,6 +419,8 @@ mod tests {
             r#"{"$":"other"}"#,
             r#"{"$":"buffer","at":2,"length":2}"#,
             r#"{"$":"buffer","at":-1,"length":2}"#,
+            // Of one buffer made twice, a frame of a megabyte could make many gigabytes.
+            r#"[{"$":"buffer","at":0,"length":3},{"$":"buffer","at":0,"length":3}]"#,
             r#"{"$":"buffer","at":4294967295,"length":4294967295}"#,
             r#"{"$":"number","value":"1"}"#,
             r#"{"$":"engine","id":7}"#,
