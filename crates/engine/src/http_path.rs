@@ -48,6 +48,14 @@ impl PathPattern {
         })
     }
 
+    /// The steps of its regular expression for a path of so many bytes, at worst; 0 without one.
+    pub(super) fn steps(&self, length: usize) -> f64 {
+        match self {
+            Self::Fixed(_) | Self::Segments(_) => 0.0,
+            Self::Pattern(regex, _) => regex.group_steps(length),
+        }
+    }
+
     /// The values of the parameters, if a path fits. Case and a trailing slash do not matter.
     pub(super) fn matched(&self, path: &str) -> Option<Params> {
         match self {

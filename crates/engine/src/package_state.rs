@@ -19,8 +19,21 @@ use value::Failure;
 /// Routes that the host may report. More end it.
 pub(crate) const MAX_REPORTED: usize = 10_000;
 
-/// Routes of all packages, at most. Our choice: packages have some tens each.
-const MAX_ROUTES: usize = 10_000;
+/// Routes of all packages, at most, and those of them with regular expressions. Our choice:
+/// packages have some tens each.
+const MAX_ROUTES: usize = 1_000;
+const MAX_PATTERNS: usize = 500;
+
+/// Bytes of the path of a route, at most.
+const MAX_PATH: usize = 1024;
+
+/// Steps that the regular expressions of all routes may take for one request, at worst: some
+/// milliseconds, in which a worker answers no other one. Routes beyond are not found; one that may
+/// take more by itself never is.
+const MATCH_STEPS: f64 = 1e6;
+
+/// Bytes of a path that are logged.
+const MAX_LOGGED: usize = 120;
 
 /// Who decides whether a caller may use a route that a package has added to the admin API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +53,8 @@ pub(crate) struct PackageState {
     types: ArcSwap<FxHashSet<SmolStr>>,
     errors: ArcSwap<BTreeMap<String, String>>,
     packaged_subflows: ArcSwap<BTreeMap<String, PackagedSubflow>>,
+    /// Whether routes that are not served were logged, since the packages were loaded.
+    has_warned: AtomicBool,
 }
 
 /// A node set that a package makes of a subflow (`RED.nodes.registerSubflow`).
@@ -94,6 +109,7 @@ impl PackageState {
     /// Replaces the types. They stay when the host ends: the next process has most often the same.
     pub(crate) fn set_types(&self, types: FxHashSet<SmolStr>) {
         self.types.store(Arc::new(types));
+        self.has_warned.store(false, Ordering::Relaxed);
     }
 
     /// Whether a package has this type.
@@ -133,33 +149,42 @@ impl PackageState {
 
     /// Replaces the routes. They stay when the host ends: their paths do not become endpoints meanwhile.
     pub(crate) fn set_routes(&self, reported: &[ReportedRoute]) {
-        if reported.len() > MAX_ROUTES {
-            let (count, limit) = (reported.len(), MAX_ROUTES);
-            tracing::warn!(target: "node_host", count, limit, "packages have more admin routes than are served; the last ones are left out");
-        }
-        let mut routes = Vec::new();
-        for route in reported.iter().take(MAX_ROUTES) {
-            match route.patterns() {
-                Ok(patterns) => routes.extend(patterns.into_iter().map(|path| {
-                    AdminRoute {
-                        method: route
-                            .method
-                            .parse()
-                            .ok()
-                            .filter(|_| !route.method.is_empty()),
-                        begin: route.begin(),
-                        path,
-                        access: if route.asks {
-                            PackageAccess::Package
-                        } else {
-                            PackageAccess::Gateway
-                        },
-                    }
-                })),
-                Err(failure) => {
-                    tracing::warn!(target: "node_host", path = route.path, %failure, "an admin route of a package is not served: its path cannot be read");
-                }
+        let mut routes: Vec<AdminRoute> = Vec::new();
+        let mut patterns = 0;
+        let mut refused: Vec<&str> = Vec::new();
+        for route in reported {
+            let begin = route.begin();
+            let found = route.patterns().ok().filter(|_| is_own(&begin));
+            let found = found.unwrap_or_default();
+            let searches = found.iter().filter(|path| path.steps(0) > 0.0).count();
+            let has_room =
+                routes.len() + found.len() <= MAX_ROUTES && patterns + searches <= MAX_PATTERNS;
+            if found.is_empty() || !has_room {
+                refused.push(&route.path);
+                continue;
             }
+            patterns += searches;
+            routes.extend(found.into_iter().map(|path| {
+                AdminRoute {
+                    method: route
+                        .method
+                        .parse()
+                        .ok()
+                        .filter(|_| !route.method.is_empty()),
+                    begin: begin.clone(),
+                    path,
+                    access: if route.asks {
+                        PackageAccess::Package
+                    } else {
+                        PackageAccess::Gateway
+                    },
+                }
+            }));
+        }
+        if let Some(first) = refused.first()
+            && !self.has_warned.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(target: "node_host", count = refused.len(), path = ?short(first), limit = MAX_ROUTES, "admin routes of packages are not served: their paths do not begin with a segment of their own, cannot be read, or there are too many");
         }
         self.routes.store(routes.into());
     }
@@ -167,25 +192,37 @@ impl PackageState {
     /// Who decides about a request to a path of the admin API, in lower case; `None`: no package has this route.
     pub(crate) fn access(&self, method: &Method, path: &str) -> Option<PackageAccess> {
         let routes = self.routes.load();
+        let mut left = MATCH_STEPS;
         let found = routes.iter().find(|route| {
             let of_method = route.method.as_ref().is_none_or(|own| {
                 own == method || (*method == Method::HEAD && *own == Method::GET)
             });
-            of_method && path.starts_with(&route.begin) && route.path.matched(path).is_some()
+            if !of_method || !path.starts_with(&route.begin) {
+                return false;
+            }
+            left -= route.path.steps(path.len());
+            left >= 0.0 && route.path.matched(path).is_some()
         });
         found.map(|route| route.access)
     }
 }
 
 impl ReportedRoute {
-    /// The whole segments before anything special.
+    /// The text, in lower case, with which all paths of the route begin: the whole segments before
+    /// anything special, of a regular expression the plain characters. Other paths that the
+    /// expression matches are not the route's.
     fn begin(&self) -> String {
+        if self.path.len() > MAX_PATH {
+            return String::new();
+        }
+        if self.is_regex {
+            return beginning(&self.path).to_lowercase();
+        }
         let special = self.path.find(|c| "()[]{}*+?:\\|^$.".contains(c));
         let plain = match special {
             Some(at) => self.path.get(..at).and_then(|plain| plain.rfind('/')),
             None => Some(self.path.trim_end_matches('/').len()),
         };
-        let plain = plain.filter(|_| !self.is_regex);
         let begin = plain.and_then(|end| self.path.get(..end));
         begin.unwrap_or_default().to_lowercase()
     }
@@ -204,12 +241,48 @@ impl ReportedRoute {
     }
 }
 
+/// The plain characters that a regular expression for paths begins with: `/x` of `^\/x[0-9]+$`.
+fn beginning(source: &str) -> String {
+    let mut plain = String::new();
+    let Some(rest) = source.strip_prefix('^').filter(|_| !source.contains('|')) else {
+        return plain;
+    };
+    let mut characters = rest.chars().peekable();
+    while let Some(first) = characters.next() {
+        let character = match first {
+            '\\' => characters.next().filter(char::is_ascii_punctuation),
+            c if c.is_ascii_alphanumeric() || "/-_~".contains(c) => Some(c),
+            _ => None,
+        };
+        let is_repeated = characters.peek().is_some_and(|c| "*+?{".contains(*c));
+        match character.filter(|_| !is_repeated) {
+            Some(character) => plain.push(character),
+            None => break,
+        }
+    }
+    plain
+}
+
+/// Whether a beginning of paths is a package's own: it has a segment, so that it is not the whole
+/// admin API.
+fn is_own(begin: &str) -> bool {
+    let mut characters = begin.chars();
+    characters.next() == Some('/') && characters.next().is_some_and(|c| c != '/')
+}
+
+/// A path as it is logged.
+fn short(path: &str) -> &str {
+    let end = path.floor_char_boundary(MAX_LOGGED);
+    path.get(..end).unwrap_or_default()
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use PackageAccess::{Gateway, Package};
     use serde_json::{Value as Json, json};
+    use std::time::{Duration, Instant};
 
     fn served(routes: &Json) -> PackageState {
         let served = PackageState::default();
@@ -224,7 +297,7 @@ mod tests {
             { "method": "GET", "path": "/ui_base/js/*" },
             { "method": "PATCH", "path": "/dashboard/api/v1/:id/flows", "asks": true },
             { "path": "/Tool/", "below": true },
-            { "method": "GET", "path": "^/x[0-9]+$", "is_regex": true },
+            { "method": "GET", "path": "^\\/x[0-9]+$", "is_regex": true },
             { "method": "GET", "path": "/broken(" },
         ]));
         for (method, path, access) in [
@@ -242,6 +315,44 @@ mod tests {
         ] {
             assert_eq!(served.access(&method, path), access, "{method} {path}");
         }
+    }
+
+    #[test]
+    fn a_package_gets_no_path_but_its_own() {
+        let served = served(&json!([
+            { "path": "/", "below": true }, { "path": "", "below": true }, { "path": "*" },
+            { "path": "/*" }, { "path": "/:any" }, { "path": "/:a/b/c" }, { "path": "//", "below": true },
+            { "path": "^\\/.*$", "is_regex": true }, { "path": ".", "is_regex": true },
+            { "path": "^\\/(a|b)", "is_regex": true }, { "path": "^\\/x?", "is_regex": true },
+            { "path": "^\\/own\\/[a-z]+$", "is_regex": true }, { "path": "^\\/two|\\/flow", "is_regex": true },
+        ]));
+        for path in ["/", "/a", "/flow", "/x", "/a/b/c", "/two", "/own"] {
+            assert_eq!(served.access(&Method::POST, path), None, "{path}");
+        }
+        assert_eq!(served.access(&Method::POST, "/own/a"), Some(Gateway));
+    }
+
+    #[test]
+    fn ten_thousand_routes_with_hostile_expressions_are_bounded_and_matched_by_a_budget() {
+        let hostile =
+            |n: usize| json!({ "path": format!("^\\/a(.*)(.*)(a+)+{n}$"), "is_regex": true });
+        let plain = |n: usize| json!({ "path": format!("/plain{n}/a-:x-:y-:z") });
+        let mut routes: Vec<Json> = (0..5_000).map(hostile).collect();
+        routes.extend((0..4_000).map(plain));
+        routes.extend((0..1_000).map(|n| json!({ "path": format!("/fixed{n}") })));
+        let served = served(&json!(routes));
+        assert_eq!(served.access(&Method::GET, "/fixed0"), Some(Gateway));
+        assert!(served.routes.load().len() <= MAX_ROUTES);
+        let began = Instant::now();
+        let long = format!("/{}", "a".repeat(8_000));
+        for _ in 0..10 {
+            assert_eq!(served.access(&Method::GET, &long), None);
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(1),
+            "{:?}",
+            began.elapsed()
+        );
     }
 
     #[test]

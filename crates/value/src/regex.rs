@@ -160,6 +160,11 @@ impl RegExp {
         compiled.as_deref()
     }
 
+    /// The steps of a search for groups in a text of `length` bytes, at worst.
+    pub fn group_steps(&self, length: usize) -> f64 {
+        self.cost.steps(length)
+    }
+
     /// The groups of the first match. A search of too many steps is a failure.
     pub fn groups(&self, text: &str) -> Result<Option<Vec<Option<SmolStr>>>, Failure> {
         if self.is_cheap(text.len()) {

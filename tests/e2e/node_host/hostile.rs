@@ -4,6 +4,7 @@ use super::{Hosted, chain, function};
 use serde_json::{Map, Value as Json, json};
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 const REFUSED: &str = "flowgate_node_host_refused_frames_total";
 
@@ -203,4 +204,22 @@ async fn a_buffer_of_a_frame_is_in_its_message_once() {
     assert_eq!(hosted.show("/do").await, json!([]));
     let peak = hosted.process.memory("VmHWM");
     assert!(peak < 512 << 10, "{peak} KiB");
+}
+
+#[tokio::test]
+async fn a_budget_bounds_the_matching_of_long_paths_to_many_hostile_routes() {
+    let hosted = hosted("", &["slow_routes"]).await;
+    hosted.run(&flows(&json!([]), Path::new("/nothing"))).await;
+    let slow = format!("/slow{}-{}", "a".repeat(3_000), "b-".repeat(1_000));
+    let began = Instant::now();
+    let requests = (0..8).map(|_| hosted.get(&slow).send());
+    for answer in futures_util::future::join_all(requests).await {
+        assert_eq!(answer.status, 401);
+    }
+    hosted.show("/show").await;
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
 }
