@@ -40,7 +40,10 @@ pub(super) fn route<'r>(
     match &backend.runtime {
         #[cfg(feature = "engine")]
         Runtime::Own(engine) => route.or_of_package(method, path, &rules.paths, |admin| {
-            engine.package_access(method, admin)
+            let access = engine.package_access(method, admin)?;
+            // A path that a flow has is the flow's, whatever packages add to the admin API.
+            let is_native = engine.has_path(path.as_str());
+            (!is_native).then_some(access)
         }),
         Runtime::Upstream(_) => route.forwarded(),
     }

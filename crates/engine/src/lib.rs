@@ -300,6 +300,13 @@ impl Engine {
         found.min_by_key(|endpoint| endpoint.rank)
     }
 
+    /// Whether an http-in node, of any method, or a websocket-listener node has this canonical path.
+    pub fn has_path(&self, path: &str) -> bool {
+        let mut methods = http::METHODS.iter();
+        methods.any(|method| self.endpoint(method, path).is_some())
+            || self.listening(path).is_some()
+    }
+
     /// Sends a request to an endpoint and waits for the flow's response, for as long as the caller does. `memory`: the
     /// grants to which the request and the response are charged; the response until its grant is dropped.
     pub async fn call(

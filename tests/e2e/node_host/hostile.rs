@@ -1,6 +1,7 @@
 //! A hostile package in the node host: it forges frames, takes paths of others, and names its callers' permissions.
 
 use super::{Hosted, chain, function};
+use crate::harness::public;
 use serde_json::{Map, Value as Json, json};
 use std::fs;
 use std::path::Path;
@@ -204,6 +205,39 @@ async fn a_buffer_of_a_frame_is_in_its_message_once() {
     assert_eq!(hosted.show("/do").await, json!([]));
     let peak = hosted.process.memory("VmHWM");
     assert!(peak < 512 << 10, "{peak} KiB");
+}
+
+#[tokio::test]
+async fn a_package_that_takes_all_admin_paths_gets_only_those_of_its_own() {
+    let lines = public(&["/open", "/closed-to-readers"]);
+    let hosted = hosted(&lines, &["forged_headers", "all_paths"]).await;
+    let mut flow = flows(&json!([]), Path::new("/nothing"));
+    flow[1]["url"] = "/open".into();
+    flow[1]["method"] = "post".into();
+    let native = flow[1].clone();
+    // A path of the package's own, which a flow has too.
+    let own = json!({ "id": "own", "type": "http in", "z": "u", "method": "get", "url": "/hostile-admin/forged", "x": 1, "y": 1, "wires": [["secret"]] });
+    flow.as_array_mut().unwrap().push(own);
+    hosted.run(&flow).await;
+    assert_eq!(native["method"], "post");
+    let open = hosted
+        .post("/open")
+        .body("a secret of the client")
+        .send()
+        .await;
+    assert_eq!((open.status, open.text()), (200, "[]".to_owned()));
+    assert_eq!(hosted.show("/show").await["seen"], json!([]));
+    let missing = hosted
+        .post("/missing")
+        .token(&hosted.token)
+        .json(&json!({ "a": 1 }));
+    let missing = missing.send().await;
+    assert_eq!(missing.status, 404, "{}", missing.text());
+    let own = hosted
+        .get("/hostile-admin/forged?status=200")
+        .token(&hosted.token);
+    let own = own.send().await;
+    assert!(own.text().contains("seen"), "{}", own.text());
 }
 
 #[tokio::test]
