@@ -1,7 +1,7 @@
 //! A hostile package in the node host: it forges frames, takes paths of others, and names its callers' permissions.
 
 use super::{Hosted, chain, function};
-use crate::harness::public;
+use crate::harness::{public, until};
 use serde_json::{Map, Value as Json, json};
 use std::fs;
 use std::path::Path;
@@ -256,4 +256,53 @@ async fn a_budget_bounds_the_matching_of_long_paths_to_many_hostile_routes() {
         "{:?}",
         began.elapsed()
     );
+}
+
+#[tokio::test]
+async fn a_package_forges_no_records_of_the_audit_log() {
+    let hosted = hosted("", &["forged_headers"]).await;
+    hosted.run(&flows(&json!([]), Path::new("/nothing"))).await;
+    let reader = hosted.sign_in("reader").await;
+    let get = |path: &str| hosted.get(path).token(&reader).send();
+    until("the package serves", async || {
+        get("/hostile-admin/forged?status=200&needs=x").await.status == 200
+    })
+    .await;
+    for (path, status) in [
+        // No refusal.
+        ("/hostile-admin/forged?status=200&needs=forged.first", 200),
+        // The reader has this permission.
+        ("/hostile-admin/forged?status=401&needs=forged.read", 401),
+        // No permission at all.
+        (
+            "/hostile-admin/forged?status=401&needs=forged%20by%20admin",
+            401,
+        ),
+        // An endpoint asks for nothing in this way.
+        ("/hostile/forged?status=401&needs=forged.write", 401),
+    ] {
+        let answer = get(path).await;
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(answer.header("x-flowgate-needs"), "", "{path}");
+    }
+    let asked = get("/hostile-admin/forged?status=401&needs=real.write").await;
+    assert_eq!(asked.status, 401);
+    let audit = || fs::read_to_string(hosted.data("audit.log")).unwrap();
+    until("the refusal is recorded", async || {
+        audit().contains("real.write")
+    })
+    .await;
+    let log = audit();
+    let denied: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("permission.denied"))
+        .collect();
+    assert!(
+        !log.contains("forged.") && !log.contains("forged by"),
+        "{denied:#?}"
+    );
+    let asked = denied.iter().filter(|line| line.contains("real.write"));
+    let asked: Vec<_> = asked.collect();
+    assert_eq!(asked.len(), 1, "{denied:#?}");
+    assert!(asked[0].contains("\"asked_by\":\"package\""), "{asked:?}");
 }
