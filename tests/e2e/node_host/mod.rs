@@ -8,6 +8,7 @@ mod editor_messages;
 mod failures;
 mod functions;
 mod hostile;
+mod hostile_service;
 pub mod http;
 mod installs;
 mod left_out;
