@@ -429,6 +429,8 @@ pub struct Upstream {
     pub root: String,
     /// The Unix socket on which it listens; `None`: it listens at `host` and `port`.
     pub socket: Option<PathBuf>,
+    /// The users whose processes may listen on the socket; none: any, as its directory decides.
+    pub socket_users: Vec<u32>,
     /// Whether it is spoken to over TLS.
     pub secure: bool,
     /// Its host: a name, or an address without brackets.

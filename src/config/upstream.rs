@@ -102,6 +102,7 @@ fn upstream(
         account: account(&mut raw, dialect, source)?,
         identity_headers: flag(raw.identity_headers, false)?,
         socket: url.socket,
+        socket_users: Vec::new(),
         secure: url.secure,
         host: url.host,
         port: url.port,

@@ -45,6 +45,12 @@ impl PackageServers {
 
 fn settings(config: &Config, socket: PathBuf) -> config::Upstream {
     let limits = &config.limits;
+    // A service makes its sockets in a directory where it may put a link to the socket of another
+    // program, which takes what flowgate sends for flowgate's.
+    let host = config.engine.node_host.as_ref();
+    let service = host.and_then(|host| host.socket.as_ref());
+    let users = service.map(|service| service.users.clone());
+    let users = users.unwrap_or_default();
     config::Upstream {
         mount: Mount {
             name: "node-host".to_owned(),
@@ -52,6 +58,7 @@ fn settings(config: &Config, socket: PathBuf) -> config::Upstream {
         },
         root: String::new(),
         socket: Some(socket),
+        socket_users: users,
         secure: false,
         host: "localhost".to_owned(),
         port: 80,

@@ -10,6 +10,7 @@ use rustls::pki_types::ServerName;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{sleep, timeout};
@@ -24,6 +25,9 @@ pub(super) struct Connect {
     port: u16,
     /// Instead of host and port.
     socket: Option<PathBuf>,
+    /// The users whose processes may listen on it; none: any.
+    socket_users: Vec<u32>,
+    has_warned: AtomicBool,
     limit: Duration,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     /// The members of a cluster, of which one has the socket; `None`: there are none.
@@ -48,6 +52,8 @@ impl Connect {
             host: config.host.clone(),
             port: config.port,
             socket: config.socket.clone(),
+            socket_users: config.socket_users.clone(),
+            has_warned: AtomicBool::new(false),
             limit: config.connect,
             tls,
             members: None,
@@ -75,7 +81,9 @@ impl Connect {
             return Ok(self.speak(stream));
         }
         if let Some(socket) = &self.socket {
-            return Ok(self.speak(connect_unix(socket).await?));
+            let stream = connect_unix(socket).await?;
+            self.check_listener(&stream)?;
+            return Ok(self.speak(stream));
         }
         let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
         tcp.set_nodelay(true)?;
@@ -85,6 +93,21 @@ impl Connect {
             None => Ok(self.speak(tcp)),
             Some((tls, name)) => Ok(self.speak(tls.connect(name.clone(), tcp).await?)),
         }
+    }
+
+    /// Fails if the process that listens is of a user who may not (`SO_PEERCRED`).
+    fn check_listener(&self, stream: &UnixStream) -> io::Result<()> {
+        if self.socket_users.is_empty() {
+            return Ok(());
+        }
+        let user = stream.peer_cred()?.uid();
+        if self.socket_users.contains(&user) {
+            return Ok(());
+        }
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::error!(user, socket = ?self.socket, "a socket of the node host leads to a process of another user: requests for packages are refused; engine.node_host.users lists who may listen");
+        }
+        Err(ErrorKind::PermissionDenied.into())
     }
 
     /// Speaks HTTP over a stream that has just been connected.

@@ -10,6 +10,8 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixListener;
 
 /// The user of flowgate, and the user and group of the service; none of them owns anything else.
 const FLOWGATE: u32 = 64_901;
@@ -79,6 +81,35 @@ fn files(directory: &Path, found: &mut Vec<PathBuf>) {
             found.push(path);
         }
     }
+}
+
+/// Requests for packages do not follow a link that the package has put in the place of its socket.
+async fn follows_no_link(process: &Process, token: &str, directory: &Path, mut flow: Json) {
+    let other = directory.join("other.sock");
+    let listener = UnixListener::bind(&other).unwrap();
+    fs::set_permissions(&other, Permissions::from_mode(0o777)).unwrap();
+    let reached = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            // Refused before anything is sent.
+            let mut request = Vec::new();
+            let _ = stream.read_to_end(&mut request).await;
+            assert!(request.is_empty(), "{}", String::from_utf8_lossy(&request));
+        }
+    });
+    let socket = directory.join("nodes/endpoints.sock");
+    flow[2]["probes"] = json!([["replace", [socket, other]]]);
+    process.deploy(token, &flow).await;
+    let results = show(process, "/do").await;
+    assert_eq!(results[0][2], "reached", "{results}");
+    let answer = process.get("/of-a-package").token(token).send().await;
+    assert_eq!(
+        (answer.status, answer.code()),
+        (503, "node_host_down".to_owned())
+    );
+    process.wait_for_log("leads to a process of another user");
+    assert!(!reached.is_finished());
+    reached.abort();
 }
 
 /// Everything that the package tries, each with what it tries it on.
@@ -173,4 +204,5 @@ async fn a_hostile_package_of_a_service_reaches_nothing_of_flowgate_and_of_other
         assert!(allowed.contains(&outcome), "{result}");
     }
     assert!(results.as_array().unwrap().len() > 20, "{results}");
+    follows_no_link(&process, &token, directory, flow).await;
 }
