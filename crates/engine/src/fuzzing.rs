@@ -53,6 +53,11 @@ pub fn json(data: &[u8]) {
     assert_eq!(text::stringify(&tree).unwrap(), written);
 }
 
+/// Checks frames of the node host, and the frames that values become on their way to it.
+pub fn host_frame(data: &[u8]) {
+    crate::node_host::fuzzing::frames(data);
+}
+
 /// Checks that an expression compiles or fails with an error. It is not run: it may take as long as its time limit
 /// allows.
 pub fn jsonata(data: &[u8]) {

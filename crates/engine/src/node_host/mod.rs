@@ -12,6 +12,8 @@ mod connection;
 mod culprits;
 mod deployment;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod handles;
 mod listener;
 mod outgoing;
