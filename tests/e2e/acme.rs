@@ -226,6 +226,36 @@ fn a_certificate_in_its_last_third_is_used_and_renewed() {
 }
 
 #[test]
+fn an_account_that_the_authority_does_not_know_any_more_is_made_again() {
+    let (port, directory) = (ports::free(), tempfile::tempdir().unwrap());
+    let mut pebble = Pebble::start(port);
+    let lines = pebble.lines(port, &[DOMAIN]);
+    let gateway = Process::start(&lines, directory.path());
+    logged(&gateway, "certificate issued", 1);
+    gateway.signal("TERM");
+    assert!(gateway.end().success());
+    let account = fs::read(kept(directory.path(), "account.json")).unwrap();
+    fs::remove_file(kept(directory.path(), "certificate.pem")).unwrap();
+
+    // Pebble keeps nothing.
+    pebble.running.clear();
+    pebble.launch();
+    let gateway = Process::start(&lines, directory.path());
+    logged(&gateway, "the authority does not know the account", 1);
+    logged(&gateway, "certificate issued", 1);
+    let root = pebble.root();
+    wait_until(|| trusts(&root, DOMAIN, port));
+    assert_ne!(
+        fs::read(kept(directory.path(), "account.json")).unwrap(),
+        account
+    );
+    let aside = kept(directory.path(), "account-unknown.json");
+    assert_eq!(fs::read(&aside).unwrap(), account);
+    let mode = fs::metadata(aside).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
 fn a_name_that_the_authority_cannot_validate_is_logged_and_the_gateway_serves_on() {
     let (gateway_port, directory) = (ports::free(), tempfile::tempdir().unwrap());
     // Nothing listens where it validates.

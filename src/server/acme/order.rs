@@ -54,24 +54,38 @@ pub(in crate::server) enum Error {
 
 impl Error {
     fn is_bad_nonce(&self) -> bool {
+        self.is_problem("badNonce")
+    }
+
+    /// Whether the authority answers with this problem (RFC 8555 §6.7).
+    fn is_problem(&self, name: &str) -> bool {
         let Self::Authority(instant_acme::Error::Api(problem)) = self else {
             return false;
         };
-        problem.r#type.as_deref() == Some("urn:ietf:params:acme:error:badNonce")
+        let kind = problem.r#type.as_deref().unwrap_or_default();
+        kind.strip_prefix("urn:ietf:params:acme:error:") == Some(name)
     }
 }
 
 /// Orders a certificate, and keeps it in its file. `offer` answers validations from then on. An authority may refuse any nonce
-/// (RFC 8555 §6.5), also those with which the library repeats a request: then the order begins again.
+/// (RFC 8555 §6.5), also those with which the library repeats a request: then the order begins again. The same if the
+/// authority has no such account (any more): then with a new account, once.
 pub(in crate::server) async fn order(
     acme: &config::Acme,
     directory: &Path,
     provider: &Arc<CryptoProvider>,
     offer: &(dyn Fn(Option<ServerConfig>) + Sync),
 ) -> Result<(), Error> {
+    let mut is_new = false;
     for _ in 0..NONCE_RETRIES {
         match attempt(acme, directory, provider, offer).await {
             Err(error) if error.is_bad_nonce() => tracing::debug!(%error, "the order begins again"),
+            Err(error) if error.is_problem("accountDoesNotExist") && !is_new => {
+                let kept = files::set_account_aside(directory, acme)?;
+                let kept = kept.display();
+                tracing::warn!(%error, %kept, "the authority does not know the account: a new one is made");
+                is_new = true;
+            }
             ended => return ended,
         }
     }
