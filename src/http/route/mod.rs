@@ -136,6 +136,8 @@ pub(super) struct Route<'a> {
     pub(super) limited: Option<&'a config::Route>,
     /// True if its pages are not sandboxed.
     pub(super) same_origin: bool,
+    /// Whether a path that looks like an endpoint's may be one of the upstream's admin API, which a package adds.
+    pub(super) may_be_admin: bool,
 }
 
 /// Finds the route of a request.
@@ -155,6 +157,7 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) 
             networks: None,
             limited: None,
             same_origin: false,
+            may_be_admin: false,
         };
     }
     let open = offers.iter().any(|(.., needs)| *needs == Needs::Nothing);
@@ -167,6 +170,7 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) 
         networks: None,
         limited: None,
         same_origin: false,
+        may_be_admin: false,
     }
 }
 
@@ -189,7 +193,9 @@ impl Route<'_> {
 /// The account at the upstream may do everything there. Its credentials are sent where the admin permissions apply, and
 /// to an endpoint only if a `[[route]]` configures it: an apparent endpoint may be an admin path that a package adds.
 fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route<'a> {
-    let admin = path.admin_key().filter(|admin| rules.is_admin(admin));
+    let admin = path.admin_key();
+    let may_be_admin = admin.is_some() && rules.admin_paths == config::AdminPaths::Known;
+    let admin = admin.filter(|admin| rules.is_admin(admin));
     let (rules, path, class) = match admin {
         Some(admin) => (&rules.admin, admin, RouteClass::Admin),
         None => (&rules.endpoints, path.key(), RouteClass::Endpoint),
@@ -208,6 +214,7 @@ fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route
             networks: rule.networks.as_deref(),
             limited: Some(rule).filter(|rule| rule.rate_limit.is_some()),
             same_origin: rule.same_origin,
+            may_be_admin: false,
         };
     }
     let (read, write) = default;
@@ -221,6 +228,7 @@ fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route
         networks: None,
         limited: None,
         same_origin: false,
+        may_be_admin,
     }
 }
 

@@ -51,6 +51,7 @@ impl<'a> Route<'a> {
             networks: None,
             limited: None,
             same_origin: false,
+            may_be_admin: false,
         }
     }
 }

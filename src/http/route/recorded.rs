@@ -31,7 +31,7 @@ impl Recorded {
 
 impl Route<'_> {
     /// The kind of audit record for this route. Every request of the admin API with an unsafe method is a write, also
-    /// where only the upstream has the endpoint.
+    /// where only the upstream has the endpoint, and where a package may have added it.
     pub(in crate::http) fn recorded(&self, method: &Method) -> Recorded {
         let write = if method.is_safe() {
             Recorded::Nothing
@@ -52,7 +52,7 @@ impl Route<'_> {
             Target::Admin(Admin::Credentials) => Recorded::Secret,
             // A dry run writes nothing; another method is answered with those that there are.
             Target::Check | Target::OtherMethod(_) => Recorded::Nothing,
-            _ if self.class == RouteClass::Endpoint => Recorded::Nothing,
+            _ if self.class == RouteClass::Endpoint && !self.may_be_admin => Recorded::Nothing,
             Target::Login
             | Target::Openapi
             | Target::Flows

@@ -525,6 +525,7 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
             networks: None,
             limited: None,
             same_origin: false,
+            may_be_admin: false,
         };
         let expected = match (verb, target) {
             (_, Target::Comms) => Recorded::Own,
@@ -543,10 +544,24 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
         secrets += usize::from(recorded == Recorded::Secret);
     }
     assert!(writes > 40 && secrets == 1, "{writes} {secrets}");
+}
+
+#[test]
+fn writes_to_unlisted_paths_that_may_be_those_of_a_package_have_an_audit_record() {
+    // A path that a `[[route]]` names is an endpoint.
     let endpoint = Path::parse("/hello").unwrap();
-    for method in [Method::POST, Method::PATCH] {
-        let route = route(&method, &endpoint, &NO_RULES);
-        assert_eq!(route.recorded(&method), Recorded::Nothing);
+    let unnamed = rules(AdminPaths::Known, &[], &[]);
+    let named = rules(AdminPaths::Known, &[rule("/hello", false, None)], &[]);
+    for method in [Method::GET, Method::POST, Method::PATCH, Method::DELETE] {
+        let recorded = |rules| route(&method, &endpoint, rules).recorded(&method);
+        assert_eq!(recorded(&NO_RULES), Recorded::Nothing);
+        assert_eq!(recorded(&named), Recorded::Nothing);
+        let expected = if method == Method::GET {
+            Recorded::Nothing
+        } else {
+            Recorded::Write
+        };
+        assert_eq!(recorded(&unnamed), expected);
     }
 }
 
