@@ -3,7 +3,7 @@
 //! The crates below it do not depend on the gateway: `crypto`, `limits`, `events`, `flows`, `value`, `formats`,
 //! `engine`. The modules here, lowest layer first; each uses only those before it:
 //!
-//! 1. [`metrics`], [`allocator`], `stdio`, `websocket`, `console`, [`otlp`]: the metrics; the allocator; standard output and
+//! 1. [`metrics`], [`allocator`], `stdio`, `websocket`, `console`, [`otlp`], `visible_json`: the metrics; the allocator; standard output and
 //!    standard error; handshake and close of `WebSockets`; the files of the console; what logs and traces for OpenTelemetry
 //!    have in common.
 //! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.
@@ -50,4 +50,5 @@ mod stdio;
 pub mod store;
 pub mod traces;
 pub mod upstream;
+mod visible_json;
 mod websocket;

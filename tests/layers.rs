@@ -16,6 +16,7 @@ const LAYERS: &[&[&str]] = &[
         "websocket",
         "console",
         "otlp",
+        "visible_json",
     ],
     &["config"],
     &["store"],

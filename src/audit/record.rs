@@ -3,6 +3,7 @@
 //! Knows no file.
 
 use super::{Actor, Event};
+use crate::visible_json;
 use crypto::{hex, sha256};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -88,7 +89,8 @@ impl ChainHash {
         }
     }
 
-    /// The next line, without a line feed: JSON never has one inside.
+    /// The next line, without a line feed: JSON never has one inside. Characters that readers do not
+    /// see are escaped, so that no record looks like another, or like two.
     pub(super) fn next(&self, entry: &Entry) -> String {
         let mut fields = Map::new();
         fields.insert("seq".into(), (self.seq + 1).into());
@@ -109,7 +111,7 @@ impl ChainHash {
         }
         fields.shift_remove("prev");
         fields.insert("prev".into(), hex(&self.hash).into());
-        Value::Object(fields).to_string()
+        visible_json::escaped(Value::Object(fields).to_string())
     }
 }
 
@@ -205,6 +207,26 @@ mod tests {
         let mut long = entry(json!({ "client": "é".repeat(9_000) }));
         long.actor.user = "x".repeat(100_000);
         assert!(ChainHash::START.next(&long).len() < 2_000);
+    }
+
+    #[test]
+    fn invisible_characters_of_clients_are_escaped_and_remain_the_same() {
+        let hostile = "a\u{2028}{\"seq\":9}\u{2029}\u{202e}b\u{200b}\u{85}\u{e0041}\u{feff}";
+        let mut one = entry(json!({ "path": hostile, "sets": [hostile] }));
+        one.actor.user = hostile.to_owned();
+        let line = ChainHash::START.next(&one);
+        let raw = |character: char| !character.is_ascii();
+        assert!(!line.contains(raw), "{line}");
+        assert!(
+            line.contains(r#""user":"a\u2028{\"seq\":9}\u2029\u202eb"#),
+            "{line}"
+        );
+        let fields: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(
+            (&fields["user"], &fields["path"]),
+            (&json!(hostile), &json!(hostile))
+        );
+        assert_eq!(fields["sets"], json!([hostile]));
     }
 
     #[test]

@@ -7,7 +7,6 @@ use hyper::http::request::Parts;
 use serde_json::{Map, Value as Json, json};
 use smol_str::SmolStr;
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
 
 /// The most elements of a page. Our choice: more than a person reads at once; all are counted.
 const PAGE: usize = 1_000;
@@ -101,42 +100,6 @@ pub(super) fn properties(properties: &[Property]) -> Json {
     shown.collect::<Map<_, _>>().into()
 }
 
-/// JSON text in which each character that a terminal or an editor does not show is escaped:
-/// controls of the direction of text, spaces of no width, variation selectors, tags. No user
-/// approves what looks like something else.
-pub(super) fn escaped(json: &Json) -> String {
-    let text = json.to_string();
-    if !text.contains(is_invisible) {
-        return text;
-    }
-    let mut escaped = String::with_capacity(text.len() + 64);
-    for character in text.chars() {
-        if is_invisible(character) {
-            let mut units = [0; 2];
-            for unit in character.encode_utf16(&mut units) {
-                // No error: a string takes all.
-                let _ = write!(escaped, "\\u{unit:04x}");
-            }
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped
-}
-
-/// Returns whether a character has no glyph of its own: `Default_Ignorable_Code_Point`, and `Cc`,
-/// `Cf`, `Zl` and `Zp`, of the Unicode Character Database 16.0. In JSON text there are no control
-/// characters before U+007F.
-fn is_invisible(character: char) -> bool {
-    matches!(character,
-        '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
-        | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-        | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
-        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -171,14 +134,5 @@ mod tests {
         assert_eq!(elements(&second).as_array().unwrap().len(), 501);
         assert_eq!(page(1_501)["flows"], json!([]));
         assert_eq!(page(usize::MAX)["flows"], json!([]));
-    }
-
-    #[test]
-    fn what_no_reader_sees_is_escaped_and_remains_the_same() {
-        let code = json!("if (a /*\u{202e} ) // \u{200b}\u{2066}*/ == \"ü\\n\u{e0041}\u{fe0f}\")");
-        let text = escaped(&code);
-        let seen = r#""if (a /*\u202e ) // \u200b\u2066*/ == \"ü\\n\udb40\udc41\ufe0f\")""#;
-        assert_eq!(text, seen);
-        assert_eq!(serde_json::from_str::<Json>(&text).unwrap(), code);
     }
 }

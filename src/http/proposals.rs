@@ -20,6 +20,7 @@ use crate::config::is_reason;
 use crate::deployment::{self, Approval, Closing, ProposalError};
 use crate::gateway::Runtime;
 use crate::store::{self, Proposal, ProposalContent, ProposalFilter, ProposalState};
+use crate::visible_json;
 use ::flows::{DeploymentType, Submission};
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
@@ -115,7 +116,7 @@ fn shown(
     let (before, after) = content.sets()?;
     let secrets = content.credential_ids();
     entry["diff"] = flow_diff::shown(&before, &after, secrets.as_ref(), offset).into();
-    let mut text = flow_diff::escaped(&entry);
+    let mut text = visible_json::escaped(entry.to_string());
     if with_flows {
         text.pop();
         text = text + ",\"flows\":" + &after.to_json() + "}";

@@ -8,6 +8,7 @@ use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use crate::store::{self, Past};
+use crate::visible_json;
 use flows::{Credentials, FlowSet};
 use hyper::{Response, StatusCode};
 use serde_json::{Map, Value as Json};
@@ -43,7 +44,7 @@ pub(super) async fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Err
         let mut shown = shown(&old, &new, offset);
         shown.insert("from".into(), from.into());
         shown.insert("to".into(), to.into());
-        Ok::<_, store::Error>(flow_diff::escaped(&shown.into()))
+        Ok::<_, store::Error>(visible_json::escaped(Json::from(shown).to_string()))
     });
     Ok(response::json(StatusCode::OK, shown.await??))
 }

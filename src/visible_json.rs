@@ -1,0 +1,55 @@
+//! JSON text that looks like what it is: readers of a difference or of the audit log see each
+//! character, so that no user approves what looks like something else.
+
+use std::fmt::Write as _;
+
+/// Escapes each character that a terminal or an editor does not show in a JSON text: controls of
+/// the direction of text, line separators, spaces of no width, variation selectors, tags. The text
+/// stands for the same value.
+pub(crate) fn escaped(text: String) -> String {
+    if !text.contains(is_invisible) {
+        return text;
+    }
+    let mut escaped = String::with_capacity(text.len() + 64);
+    for character in text.chars() {
+        if is_invisible(character) {
+            let mut units = [0; 2];
+            for unit in character.encode_utf16(&mut units) {
+                // No error: a string takes all.
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
+}
+
+/// Returns whether a character has no glyph of its own: `Default_Ignorable_Code_Point`, and `Cc`,
+/// `Cf`, `Zl` and `Zp`, of the Unicode Character Database 16.0. In JSON text there are no control
+/// characters before U+007F.
+fn is_invisible(character: char) -> bool {
+    matches!(character,
+        '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
+        | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn what_no_reader_sees_is_escaped_and_remains_the_same() {
+        let code = json!("if (a /*\u{202e} ) // \u{200b}\u{2066}*/ == \"ü\\n\u{e0041}\u{fe0f}\")");
+        let text = escaped(code.to_string());
+        let seen = r#""if (a /*\u202e ) // \u200b\u2066*/ == \"ü\\n\udb40\udc41\ufe0f\")""#;
+        assert_eq!(text, seen);
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), code);
+    }
+}
