@@ -7,7 +7,7 @@
 )]
 
 use super::record::Entry;
-use super::suppression::{Class, FIXED, MAX_KEYS, Suppression, WINDOW, class};
+use super::suppression::{ACTS, Class, FIXED, MAX_KEYS, Suppression, WINDOW, class};
 use super::{Actor, Event};
 use crate::config;
 use serde_json::json;
@@ -51,7 +51,7 @@ pub fn suppression(data: &[u8]) {
             );
             tally.take(written);
         }
-        assert!(suppression.len() <= 2 * MAX_KEYS + Event::ALL.len());
+        assert!(suppression.len() <= MAX_KEYS + 100 * (ACTS + Event::ALL.len()));
     }
     tally.check_bytes(&config);
     let counted = suppression.len();
@@ -114,8 +114,8 @@ impl Tally {
     fn offer(&mut self, entry: &Entry) -> bool {
         *self.offered.entry(entry.event).or_default() += 1;
         let class = class(entry);
-        let always = class == Class::Always;
-        self.acts += u64::from(matches!(class, Class::Repeatable | Class::PerUser));
+        let always = class == Class::Act && entry.actor.has_all;
+        self.acts += u64::from(class != Class::Refused);
         if always {
             self.relevant.push(entry.actor.request.clone());
         }
@@ -128,7 +128,7 @@ impl Tally {
             assert_ne!(times, Some(0));
             *self.written.entry(entry.event).or_default() += times.unwrap_or(1);
             self.refusals += u64::from(times.is_some() || class(&entry) == Class::Refused);
-            if times.is_none() && class(&entry) == Class::Always {
+            if times.is_none() && class(&entry) == Class::Act && entry.actor.has_all {
                 self.kept.push(entry.actor.request);
             }
         }
@@ -180,11 +180,11 @@ fn moved(now: u64, by: u8) -> u64 {
 
 fn entry(step: &[u8], (number, now): (usize, u64)) -> Entry {
     let event = Event::ALL[usize::from(step[0]) % Event::ALL.len()];
-    let (user, address) = (step[1], step[2]);
-    let user = match user {
+    let (number_of_user, address) = (step[1], step[2]);
+    let user = match number_of_user {
         0..64 => String::new(),
-        64..128 => format!("unknown:{user:08x}"),
-        _ => format!("user{}", user % 16),
+        64..128 => format!("unknown:{number_of_user:08x}"),
+        _ => format!("user{}", number_of_user % 16),
     };
     let reason = ["store", "unknown", "stale", "refused"][usize::from(address % 4)];
     Entry {
@@ -194,6 +194,7 @@ fn entry(step: &[u8], (number, now): (usize, u64)) -> Entry {
             by: String::new(),
             address: Some([192, 0, 2, address / 4].into()),
             request: number.to_string(),
+            has_all: number_of_user % 16 == 1,
         },
         now,
         facts: json!({ "reason": reason }),

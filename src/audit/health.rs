@@ -11,6 +11,8 @@ pub enum Health {
     Well,
     /// It has nearly reached its size, and none of its files is old enough to be removed.
     Filling,
+    /// Only its reserve is left: security-relevant records are written, and those of users with `*`.
+    Reserve,
     /// It has reached its size: only the program's own records are written.
     Full,
     /// The last record could not be written.
@@ -18,7 +20,13 @@ pub enum Health {
 }
 
 impl Health {
-    const ALL: [Self; 4] = [Self::Well, Self::Filling, Self::Full, Self::Failing];
+    const ALL: [Self; 5] = [
+        Self::Well,
+        Self::Filling,
+        Self::Reserve,
+        Self::Full,
+        Self::Failing,
+    ];
 
     /// The problem that monitoring reports; `None`: the log is healthy.
     pub fn problem(self) -> Option<&'static str> {
@@ -26,6 +34,9 @@ impl Health {
             Self::Well => None,
             Self::Filling => Some(
                 "filling: four fifths of audit.max_size are used, and no file is older than audit.keep_for",
+            ),
+            Self::Reserve => Some(
+                "reserve: nine tenths of audit.max_size are used; only security-relevant records and those of users with * are written; archive old files or raise max_size",
             ),
             Self::Full => Some(
                 "full: audit.max_size is reached, and no file is older than audit.keep_for; archive old files or raise max_size",

@@ -159,6 +159,7 @@ impl Log {
     pub(super) fn health(&self) -> Health {
         match self.size() {
             (used, max) if used >= max => Health::Full,
+            (used, max) if used >= rotation::reserve(max) => Health::Reserve,
             (used, max) if used >= rotation::nearly(max) => Health::Filling,
             _ => Health::Well,
         }

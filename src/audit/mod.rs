@@ -61,6 +61,8 @@ pub struct Actor {
 
 /// The name of this machine, which checkpoints and sinks have.
 pub fn machine_name() -> String {
+    /// Whether this is the program, or a caller with `*`, whose records may use the reserve of the log.
+    pub has_all: bool,
     let names = rustix::system::uname();
     names.nodename().to_string_lossy().into_owned()
 }
@@ -134,6 +136,7 @@ impl Audit {
         Self(Arc::new(Parts {
             queue: None,
             thread: None,
+        output.observe(true);
             metrics,
             monitor: Arc::default(),
             refuse: false,
@@ -200,10 +203,13 @@ impl Audit {
             .map(|queue| queue.push(Order::Tick(now)));
     }
 
-    /// Whether records may be lost, and acts that are not recorded must not happen.
+    /// Whether records may be lost or refused, and acts that are not recorded must not happen.
     pub fn refuses(&self) -> bool {
         let monitor = &self.0.monitor;
-        let lost = matches!(monitor.health(), Health::Full | Health::Failing);
+        let lost = matches!(
+            monitor.health(),
+            Health::Reserve | Health::Full | Health::Failing
+        );
         self.0.refuse && (lost || monitor.sinks_lag())
     }
 
@@ -283,3 +289,4 @@ fn entry(event: Event, actor: &Actor, now: u64, facts: Value) -> Entry {
 
 #[cfg(test)]
 mod tests;
+            has_all: true,

@@ -1,4 +1,5 @@
-//! The queue before the writer: one order of records, and a limit for each class, so that refusals displace nothing.
+//! The queue before the writer: one order of records, and a limit for each class, so that neither refusals nor what one user
+//! repeats displace anything.
 
 use super::Event;
 use super::record::Entry;
@@ -12,6 +13,8 @@ use tokio::sync::oneshot;
 /// Records that may wait to be written, beside refusals; further ones are lost, or refuse the act. Our choice: some
 /// MiB, seconds of a disk that hangs.
 const WAITING: usize = 4096;
+/// The same of records that any user can repeat, without their callers waiting; further ones are counted.
+const WAITING_REPEATED: usize = WAITING / 2;
 /// Refusals that may wait to be written; further ones are counted. Our choice: far less than the others may.
 const WAITING_REFUSED: usize = 1024;
 
@@ -61,7 +64,7 @@ struct Limits {
     dropped: Dropped,
 }
 
-/// Refusals that did not fit, by the number of their event.
+/// Records that did not fit and were counted, by the number of their event.
 struct Dropped([AtomicU64; Event::ALL.len()]);
 
 impl Default for Dropped {
@@ -97,7 +100,7 @@ impl Queue {
         }
         count.fetch_sub(1, Ordering::Relaxed);
         match order {
-            Order::Record(entry, _) if class(&entry) == Class::Refused => {
+            Order::Record(entry, Wait::Nothing) if class(&entry) != Class::Act => {
                 self.limits.dropped.0[entry.event as usize].fetch_add(1, Ordering::Relaxed);
                 Queued::Counted
             }
@@ -124,7 +127,7 @@ impl Orders {
         self.orders.try_iter().map(|order| self.taken(*order))
     }
 
-    /// Refusals that did not fit since this was asked last.
+    /// Records that did not fit and were counted since this was asked last.
     pub(super) fn dropped(&self) -> impl Iterator<Item = (Event, u64)> + '_ {
         let counts = Event::ALL.iter().zip(&self.limits.dropped.0);
         counts
@@ -144,6 +147,9 @@ impl Limits {
             Order::Record(entry, _) if class(entry) == Class::Refused => {
                 (&self.refused, WAITING_REFUSED)
             }
+            Order::Record(entry, Wait::Nothing) if class(entry) != Class::Act => {
+                (&self.waiting, WAITING_REPEATED)
+            }
             Order::Record(..) | Order::Tick(_) => (&self.waiting, WAITING),
         }
     }
@@ -152,6 +158,24 @@ impl Limits {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    #[test]
+    fn writes_beyond_their_part_of_the_queue_are_counted_and_leave_room_for_others() {
+        let (queue, orders) = queue();
+        for n in 0..WAITING {
+            let expected = if n < WAITING_REPEATED {
+                Queued::Yes
+            } else {
+                Queued::Counted
+            };
+            assert_eq!(queue.push(record(Event::Write)), expected);
+        }
+        for _ in 0..WAITING - WAITING_REPEATED {
+            assert_eq!(queue.push(record(Event::Deploy)), Queued::Yes);
+        }
+        let dropped: Vec<_> = orders.dropped().collect();
+        assert_eq!(dropped, [(Event::Write, WAITING_REPEATED as u64)]);
+    }
+
     use super::*;
     use serde_json::json;
 

@@ -171,6 +171,7 @@ mod tests {
             },
             now: 1_700_000_000,
             facts,
+                has_all: false,
         }
     }
 

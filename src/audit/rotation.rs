@@ -123,6 +123,11 @@ pub(super) fn nearly(max_size: u64) -> u64 {
     max_size / 5 * 4
 }
 
+/// Bytes after which only the reserve of a log of that size is left.
+pub(super) fn reserve(max_size: u64) -> u64 {
+    max_size / 10 * 9
+}
+
 impl Old {
     /// `None`: it does not end with a record.
     fn read(first: u64, path: &Path) -> io::Result<Option<Self>> {

@@ -28,6 +28,16 @@ fn alice() -> Actor {
         by: String::new(),
         address: Some("192.0.2.7".parse().unwrap()),
         request: "r1".into(),
+        has_all: true,
+    }
+}
+
+/// A user without `*`.
+fn mallory() -> Actor {
+    Actor {
+        user: "mallory".into(),
+        has_all: false,
+        ..alice()
     }
 }
 
@@ -469,7 +479,8 @@ async fn the_log_reports_that_it_is_filling_before_it_is_full() {
             seen.push(health);
         }
     }
-    assert_eq!(seen, [Health::Well, Health::Filling, Health::Full]);
+    let expected = [Health::Well, Health::Filling, Health::Reserve, Health::Full];
+    assert_eq!(seen, expected);
 }
 
 #[test]
@@ -582,6 +593,83 @@ fn lines_of_several_threads_never_mix() {
             });
         }
     });
+#[tokio::test]
+async fn distinct_writes_of_one_user_neither_fill_the_log_nor_stop_others() {
+    let place = TempDir::new().unwrap();
+    let audit = open(&place, "rotate_size = \"64KiB\"\nmax_size = \"1MiB\"");
+    let (alice, mallory) = (alice(), mallory());
+    let write =
+        |n: u64| json!({ "method": "POST", "path": format!("/context/{n}"), "status": 200 });
+    for n in 0..20_000 {
+        audit.record(Event::Write, &mallory, NOW + n / 1000, write(n));
+        // Deployments and service tokens, too.
+        for event in [Event::Deploy, Event::TokenCreate, Event::Propose] {
+            let done = audit.written(event, &mallory, NOW + n / 1000, json!({ "number": n }));
+            assert_eq!(done.await, Ok(()));
+        }
+    }
+    let monitor = Arc::clone(audit.monitor());
+    let later = audit.durable(Event::Deploy, &alice, NOW + 20, json!({}));
+    assert_eq!(later.await, Ok(()));
+    assert_eq!(monitor.health(), Health::Well);
+    drop(audit);
+    let files = files::all(place.path()).unwrap();
+    let size: u64 = files
+        .iter()
+        .map(|file| fs::metadata(file).unwrap().len())
+        .sum();
+    assert!(size < 64 << 10, "{size}");
+    let times: u64 = text(&place)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|record| record["event"] == "admin.write")
+        .map(|record| record["times"].as_u64().unwrap_or(1))
+        .sum();
+    assert_eq!(times, 20_000);
+}
+
+#[tokio::test]
+async fn the_reserve_lets_others_sign_in_and_deploy_also_after_a_restart() {
+    let place = TempDir::new().unwrap();
+    let limits = SMALL.replace("8KiB", "64KiB");
+    let mut audit = open(&place, &limits);
+    let (alice, mallory) = (alice(), mallory());
+    while audit.monitor().health() != Health::Reserve {
+        let filled = audit.written(Event::TokenCreate, &alice, NOW, json!({}));
+        assert_eq!(filled.await, Ok(()));
+    }
+    let bob = Actor {
+        user: "bob".into(),
+        ..mallory.clone()
+    };
+    for _ in 0..2 {
+        assert!(audit.refuses());
+        let problem = audit.monitor().problem().unwrap();
+        assert!(problem.starts_with("reserve: "), "{problem}");
+        for _ in 0..300 {
+            let write = audit.written(Event::WriteBegin, &mallory, NOW, json!({}));
+            assert_eq!(write.await, Err(Unavailable));
+            audit.record(Event::Write, &mallory, NOW, json!({}));
+            // Counted, after the first ones.
+            let deploy = audit.durable(Event::Deploy, &mallory, NOW, json!({}));
+            assert_eq!(deploy.await, Ok(()));
+        }
+        for actor in [&bob, &alice] {
+            for event in [Event::Login, Event::Deploy] {
+                assert_eq!(audit.durable(event, actor, NOW, json!({})).await, Ok(()));
+            }
+        }
+        let write = audit.written(Event::WriteBegin, &alice, NOW, json!({}));
+        assert_eq!(write.await, Ok(()));
+        assert_eq!(audit.monitor().health(), Health::Reserve);
+        drop(audit);
+        audit = open(&place, &limits);
+    }
+    assert_eq!(audit.monitor().health(), Health::Reserve);
+    drop(audit);
+    assert!(found(&place).ends_with(" lines"), "{}", found(&place));
+}
+
     drop(audit);
     assert_eq!(found(&place), "400 lines");
 }
@@ -612,5 +700,6 @@ async fn suppressed_writes_survive_a_full_log_and_later_acts_are_refused() {
     let deployed = audit.durable(Event::Deploy, &alice, later, json!({}));
     assert_eq!(deployed.await, Ok(()));
     drop(audit);
-    assert!(text(&place).contains("\"times\":95"), "{}", text(&place));
+    // The bytes of one user in so small a log are used up at once.
+    assert!(text(&place).contains("\"times\":97"), "{}", text(&place));
 }

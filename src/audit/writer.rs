@@ -23,7 +23,6 @@ const BATCH: usize = 64;
 
 /// Processes orders until every sender has been dropped.
 pub(super) fn run(output: Output, suppression: Suppression, orders: &Orders) {
-    output.observe(true);
     let mut writer = Writer {
         suppression,
         output,
@@ -117,7 +116,7 @@ impl Writer {
         }
     }
 
-    /// Counts refusals that did not fit into the queue.
+    /// Counts records that did not fit into the queue.
     fn count_dropped(&mut self, orders: &Orders) {
         for (event, times) in orders.dropped() {
             self.suppression.dropped(event, times);
@@ -131,6 +130,7 @@ impl Writer {
             output,
             ..
         } = self;
+        suppression.set_reserve(output.has_only_reserve());
         // A count is no record yet: while the log fails, no act may go on for being counted.
         if output.is_failing() && !matches!(wait, Wait::Nothing) {
             return output.append(&entry);
@@ -156,6 +156,11 @@ impl Output {
     /// Whether the last record could not be written.
     fn is_failing(&self) -> bool {
         matches!(self.monitor.health(), Health::Full | Health::Failing)
+    }
+
+    /// Whether only the reserve of the log is left.
+    fn has_only_reserve(&self) -> bool {
+        matches!(self.trail.health(), Health::Reserve | Health::Full)
     }
 
     fn append(&mut self, entry: &Entry) -> bool {
@@ -193,7 +198,7 @@ impl Output {
     }
 
     /// Reports how the log is now.
-    fn observe(&self, done: bool) {
+    pub(super) fn observe(&self, done: bool) {
         let (used, max) = self.trail.size();
         self.metrics.audit_size(used, max);
         let health = match self.trail.health() {
@@ -216,6 +221,11 @@ fn tell(health: Health, used: u64, max: u64) {
             used,
             max,
             "the audit log is nearly full, and no file is older than audit.keep_for: archive old files, or raise audit.max_size"
+        ),
+        Health::Reserve => tracing::error!(
+            used,
+            max,
+            "only the reserve of the audit log is left, for security-relevant records and for users with *: archive old files, or raise audit.max_size; until then other writes of users are refused, see audit.on_failure"
         ),
         Health::Full => tracing::error!(
             used,

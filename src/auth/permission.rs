@@ -127,6 +127,13 @@ impl Permissions {
         has && !self.withholds(need) && !self.withholds_part(need, |_| true)
     }
 
+    /// Returns whether the caller has every permission there is.
+    pub fn cover_all(&self) -> bool {
+        let has_all = |list: &[SmolStr]| list.iter().any(|name| name == "*");
+        let scope = self.scope.is_empty() || has_all(&self.scope);
+        scope && has_all(&self.user) && self.withheld.is_empty()
+    }
+
     /// Whether the caller has this permission for all flows, or for some whose part, after the colon, fits.
     pub fn cover_part(&self, need: &str, fits: impl Fn(&str) -> bool) -> bool {
         self.has_part(need, &fits) && !self.withholds_part(need, fits)

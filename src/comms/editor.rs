@@ -188,6 +188,7 @@ fn identity(editor: &PendingEditor, watch: &Watch) -> Actor {
     if let Some(caller) = watch.caller() {
         caller.user.as_str().clone_into(&mut actor.user);
         actor.by = caller.known.to_string();
+        actor.has_all = caller.permissions.cover_all();
     }
     actor
 }

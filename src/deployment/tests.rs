@@ -38,6 +38,7 @@ fn actor() -> Actor {
         by: String::new(),
         address: None,
         request: "r".into(),
+        has_all: true,
     }
 }
 

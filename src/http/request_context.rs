@@ -360,6 +360,7 @@ impl<'a> RequestContext<'a> {
             by: caller.map_or_else(String::new, |caller| caller.known.to_string()),
             address: Some(self.peer.address.ip().to_canonical()),
             request: self.id.to_string(),
+            has_all: caller.is_some_and(|caller| caller.permissions.cover_all()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Requests cannot empty the audit log or fill it, and rotation reports what it has removed.
 
 use crate::client::{Client, PASSWORD};
-use crate::harness::{Gateway, Process, TEST_TIMEOUT, flow_set, page, program, until};
+use crate::harness::{Gateway, Process, TEST_TIMEOUT, flow_set, hash, page, program, until};
 use serde_json::{Value as Json, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -225,6 +225,54 @@ async fn a_full_log_refuses_deployments_and_sign_ins_and_keeps_every_record() {
         process.operations("/readyz").await.json()["status"],
         "ready"
     );
+}
+
+#[tokio::test]
+async fn writes_of_one_user_to_distinct_keys_stop_neither_sign_ins_nor_deployments() {
+    let user = |name: &str, permissions: &str| {
+        let hash = hash(PASSWORD);
+        format!(
+            "[[auth.user]]\nname = \"{name}\"\npassword_hash = \"{hash}\"\npermissions = {permissions}\n"
+        )
+    };
+    let lines = [
+        "[audit]\nrotate_size = \"64KiB\"\nmax_size = \"1MiB\"\n",
+        &user("admin", r#"["*"]"#),
+        &user("deployer", r#"["flows.read", "flows.write"]"#),
+        &user("mallory", r#"["context.write"]"#),
+    ]
+    .concat();
+    let directory = tempfile::tempdir().unwrap();
+    let mut process = Process::start(&lines, directory.path());
+    let mallory = process.sign_in("mallory").await;
+    let key = "k".repeat(200);
+    flood(&process, 4000, |n| {
+        process
+            .request("DELETE", &format!("/context/global/{n}{key}"))
+            .token(&mallory)
+    })
+    .await;
+    for _ in 0..2 {
+        let deployer = process.sign_in("deployer").await;
+        process.deploy(&deployer, &json!([])).await;
+        let admin = process.sign_in("admin").await;
+        process.deploy(&admin, &json!([])).await;
+        let ready = process.operations("/readyz").await.json();
+        assert_eq!(ready["status"], "ready", "{ready}");
+        process.signal("TERM");
+        process.end();
+        process = Process::start(&lines, directory.path());
+    }
+    process.signal("TERM");
+    process.end();
+    let records = records(directory.path());
+    let (written, times) = count(&records, "admin.write");
+    assert_eq!(times, 4000);
+    assert!(written < 100, "{written}");
+    assert_eq!(count(&records, "flows.deploy"), (4, 4));
+    assert_eq!(count(&records, "auth.login"), (5, 5));
+    let (code, output) = verify(directory.path());
+    assert_eq!(code, Some(0), "{output}");
 }
 
 #[tokio::test]

@@ -2,24 +2,28 @@
 //! log.
 //!
 //! The first records of a key are written at once; further ones are counted, and the count is written when the window
-//! ends; a count that cannot be written is kept. Events that any user can repeat are counted per user. Refusals take
-//! bytes from a token bucket, their share of `max_size`; when it is empty, or with too many keys, a refusal is counted
-//! per kind only. Depends on no file and no clock.
+//! ends; a count that cannot be written is kept. Refusals take bytes from a token bucket, their share of `max_size`; when
+//! it is empty, or with too many keys, a refusal is counted per kind only. Each user has a share of its own, and a budget
+//! for each kind of record ([`user`]). When only the reserve of the log is left, it is for security-relevant records, and
+//! for users with `*`. Depends on no file and no clock.
 //!
 //! The window of a key is no rate limit of the `limits` crate: it sums up what it suppresses, and doubles while the
 //! refusals go on.
 
-mod user_budget;
+mod user;
 
 use super::Event;
 use crate::audit::record::{Entry, rfc3339};
 use crate::config::{self, UNKNOWN_USER};
+use crate::visible_json;
 use limits::ip_prefix::IpPrefix;
 use limits::token_bucket::{Rate, TokenBucket};
 use serde_json::json;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use user_budget::UserBudget;
+#[cfg(any(test, fuzzing))]
+pub(super) use user::ACTS;
+use user::{Limit, User};
 
 /// Records of one key that are written one by one before the others are counted. Our choice: each of a person's typing
 /// errors is shown.
@@ -32,6 +36,8 @@ pub(super) const MAX_WINDOW: u64 = 3600;
 const RETRY_DELAY: u64 = 60;
 /// Keys that are counted at a time. Our choice: some 500 KiB.
 pub(super) const MAX_KEYS: usize = 1024;
+/// Users that are counted at a time; those beyond are counted together.
+pub(super) const MAX_USERS: usize = 1024;
 /// Bytes of refusals that may be written in a burst. Our choice: some 1,500 records.
 const BURST: u64 = 512 << 10;
 /// Bytes of a line beside the user and its own fields: sequence number, time, event, address, request, hash.
@@ -40,12 +46,12 @@ pub(super) const FIXED: u64 = 352;
 /// The suppression class of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Each time: security-relevant, and a client needs a permission to write for it.
-    Always,
+    /// Each time while the user's bytes last, then counted per user; of a user with `*` each time.
+    Act,
     /// Each time while the user's budget lasts, then counted per user: any user can repeat it without limit, from any
     /// address, and the anonymous one too.
     PerUser,
-    /// Counted if the same user repeats the same act; never dropped for want of bytes or keys.
+    /// Counted if the same user repeats the same act, and all acts beyond the user's bytes.
     Repeatable,
     /// Counted per user and address: a refused client can repeat it without limit.
     Refused,
@@ -57,8 +63,6 @@ struct Key {
     event: Event,
     user: String,
     network: Option<IpPrefix>,
-    /// A keyed hash of the fields, where only equal acts are counted together.
-    act: u64,
 }
 
 /// The records of one key, or of one kind, in the current window.
@@ -84,7 +88,11 @@ pub(super) struct Suppression {
     now: u64,
     hasher: RandomState,
     keys: HashMap<Key, Count>,
-    users: HashMap<(Event, String), UserBudget>,
+    users: HashMap<String, User>,
+    max_size: u64,
+    keep_for: u64,
+    /// Whether only the reserve of the log is left.
+    reserve: bool,
     /// Refusals without a key of their own.
     kinds: HashMap<Event, Count>,
     /// Bytes that refusals may still write. Within `keep_for` at most half of `max_size` is added, so that refusals never
@@ -108,6 +116,9 @@ impl Suppression {
             hasher: RandomState::new(),
             keys: HashMap::new(),
             users: HashMap::new(),
+            max_size: config.max_size,
+            keep_for: config.keep_for.as_secs(),
+            reserve: false,
             kinds: HashMap::new(),
             refusal_bytes: TokenBucket::new(burst, rate, 0),
             suppressed: 0,
@@ -115,27 +126,35 @@ impl Suppression {
         }
     }
 
+    /// Sets whether only the reserve of the log is left.
+    pub(super) fn set_reserve(&mut self, reserve: bool) {
+        self.reserve = reserve;
+    }
+
     /// Writes the counts whose window has ended, and the record itself unless it is suppressed. False: the record could
-    /// not be written.
+    /// not be written, or may not use the reserve.
     pub(super) fn pass(&mut self, entry: Entry, append: Append<'_>) -> bool {
         // A request that took long brings an older time than those before it: only `tick` sets the time back.
         if entry.now > self.now {
             self.tick(entry.now, append);
         }
-        let passed = match class(&entry) {
-            Class::Always => Some(entry),
-            Class::PerUser => self.per_user(entry),
-            Class::Repeatable => self.repeatable(entry),
-            Class::Refused => self.refused(entry),
+        let class = class(&entry);
+        let (free, reserve) = (entry.actor.has_all, self.reserve && !entry.actor.has_all);
+        let admitted = !reserve || may_use_reserve(&entry);
+        let passed = match class {
+            Class::Act if free => Some(entry),
+            Class::Refused if !reserve => self.refused(entry),
+            Class::Refused => self.refused_in_reserve(entry),
+            Class::Act | Class::PerUser | Class::Repeatable => self.of_user(entry, class),
         };
         if let Some(entry) = passed {
             return append(&entry);
         }
         self.suppressed += 1;
-        true
+        admitted
     }
 
-    /// Counts refusals of a kind that did not fit into the queue.
+    /// Counts records of a kind that did not fit into the queue.
     pub(super) fn dropped(&mut self, event: Event, times: u64) {
         self.suppressed += times;
         self.count_kind(event, times);
@@ -166,16 +185,18 @@ impl Suppression {
         let now = self.now;
         let mut fails = |summary: Option<Entry>| summary.is_some_and(|summary| !append(&summary));
         self.keys.retain(|_, count| fails(count.summary(now)));
-        self.users.retain(|_, budget| fails(budget.summary(now)));
         let kinds = &mut self.kinds;
         kinds.retain(|event, count| fails(count.of_kind(*event, now)));
+        self.users.retain(|_, user| {
+            user.flush(now, append);
+            user.len() > 0
+        });
     }
 
     /// The clock was set back: no window may last longer for that.
     fn set_back(&mut self, now: u64) {
-        let budgets = self.users.values_mut().map(|budget| budget.set_back(now));
-        let counts = self.keys.values_mut().chain(self.kinds.values_mut());
-        for count in counts.chain(budgets) {
+        self.users.values_mut().for_each(|user| user.set_back(now));
+        for count in self.keys.values_mut().chain(self.kinds.values_mut()) {
             count.since = count.since.min(now);
         }
         self.retry_at = self.retry_at.min(now.saturating_add(RETRY_DELAY));
@@ -187,7 +208,7 @@ impl Suppression {
         let ended = keys.filter(|(_, count)| count.has_ended(now));
         let ended: Vec<Key> = ended.map(|(key, _)| key.clone()).collect();
         ended.iter().all(|key| self.end_window(key, now, append))
-            && self.end_budgets(now, append)
+            && self.end_users(now, append)
             && self.end_kinds(now, append)
     }
 
@@ -210,19 +231,20 @@ impl Suppression {
         done
     }
 
-    fn end_budgets(&mut self, now: u64, append: Append<'_>) -> bool {
+    fn end_users(&mut self, now: u64, append: Append<'_>) -> bool {
         let mut done = true;
-        self.users.retain(|_, budget| {
-            done = done && budget.end_window(now, append);
-            !budget.is_over(now)
+        self.users.retain(|_, user| {
+            done = done && user.end_windows(now, append);
+            !user.is_over(now)
         });
         done
     }
 
-    /// The number of keys, users and kinds counted.
+    /// The number of keys, acts and kinds counted.
     #[cfg(any(test, fuzzing))]
     pub(super) fn len(&self) -> usize {
-        self.keys.len() + self.users.len() + self.kinds.len()
+        let users = self.users.values().map(User::len);
+        self.keys.len() + users.sum::<usize>() + self.kinds.len()
     }
 
     /// Ends the window of a key: its count is written, or added to that of its kind if the bytes of refusals are used up. False: it
@@ -235,20 +257,17 @@ impl Suppression {
             self.keys.remove(key);
             return true;
         };
-        let refused = class(&summary) == Class::Refused;
-        if refused && !self.refusal_bytes.take(cost(&summary)) {
+        if !self.refusal_bytes.take(cost(&summary)) {
             let times = count.suppressed;
             self.keys.remove(key);
             self.count_kind(key.event, times);
             return true;
         }
         if !append(&summary) {
-            if refused {
-                self.refusal_bytes.add(cost(&summary));
-            }
+            self.refusal_bytes.add(cost(&summary));
             return false;
         }
-        count.restart(now, if refused { MAX_WINDOW } else { WINDOW });
+        count.restart(now, MAX_WINDOW);
         true
     }
 
@@ -258,32 +277,43 @@ impl Suppression {
         count.suppressed += times;
     }
 
-    fn repeatable(&mut self, entry: Entry) -> Option<Entry> {
-        let key = Key::of_act(&entry, &self.hasher);
-        if self.keys.len() >= MAX_KEYS && !self.keys.contains_key(&key) {
-            return Some(entry);
+    fn of_user(&mut self, entry: Entry, class: Class) -> Option<Entry> {
+        let (now, reserve) = (self.now, self.reserve && !entry.actor.has_all);
+        let name = &entry.actor.user;
+        if self.users.len() >= MAX_USERS && !self.users.contains_key(name) {
+            return self.of_many(entry, !reserve);
         }
-        let now = self.now;
-        let count = self.keys.entry(key).or_insert_with(|| Count::new(now));
-        count.pass(entry, EACH)
+        let new = || User::new(self.max_size, self.keep_for, now);
+        let user = self.users.entry(name.clone()).or_insert_with(new);
+        match class {
+            _ if reserve && !may_use_reserve(&entry) => {
+                user.count(entry, now);
+                None
+            }
+            _ if reserve => user.pass(entry, Limit::Reserve, now),
+            Class::Repeatable => {
+                let act = self.hasher.hash_one(entry.facts.to_string());
+                user.act(entry, act, now)
+            }
+            Class::PerUser => user.pass(entry, Limit::Kind, now),
+            Class::Act | Class::Refused => user.pass(entry, Limit::Bytes, now),
+        }
     }
 
-    fn per_user(&mut self, entry: Entry) -> Option<Entry> {
-        let (now, event) = (self.now, entry.event);
-        let key = (event, entry.actor.user.clone());
-        if self.users.len() >= MAX_KEYS && !self.users.contains_key(&key) {
-            let count = self.kinds.entry(event).or_insert_with(|| Count::new(now));
-            return count.pass(entry, 1);
-        }
-        let budget = self
-            .users
-            .entry(key)
-            .or_insert_with(|| UserBudget::new(now));
-        budget.pass(entry, now)
+    /// Counts a record with those of others of its kind; the first is written, if any may be.
+    fn of_many(&mut self, entry: Entry, first: bool) -> Option<Entry> {
+        let now = self.now;
+        let count = self.kinds.entry(entry.event);
+        let count = count.or_insert_with(|| Count::new(now));
+        count.pass(entry, u32::from(first))
+    }
+
+    fn refused_in_reserve(&mut self, entry: Entry) -> Option<Entry> {
+        self.of_many(entry, false)
     }
 
     fn refused(&mut self, entry: Entry) -> Option<Entry> {
-        let (now, event) = (self.now, entry.event);
+        let now = self.now;
         let key = Key::of_refusal(&entry);
         if let Some(count) = self.keys.get_mut(&key) {
             let each = if count.written < EACH && self.refusal_bytes.take(cost(&entry)) {
@@ -297,8 +327,7 @@ impl Suppression {
             let count = self.keys.entry(key).or_insert_with(|| Count::new(now));
             return count.pass(entry, EACH);
         }
-        let count = self.kinds.entry(event).or_insert_with(|| Count::new(now));
-        count.pass(entry, 1)
+        self.of_many(entry, true)
     }
 }
 
@@ -368,21 +397,13 @@ impl Key {
             event: entry.event,
             user: user.to_owned(),
             network: entry.actor.address.map(IpPrefix::of),
-            act: 0,
-        }
-    }
-
-    fn of_act(entry: &Entry, hasher: &RandomState) -> Self {
-        Self {
-            act: hasher.hash_one(entry.facts.to_string()),
-            ..Self::of_refusal(entry)
         }
     }
 }
 
 /// Bytes of a record.
 fn cost(entry: &Entry) -> u64 {
-    let own = entry.actor.user.len() + entry.facts.to_string().len();
+    let own = entry.actor.user.len() + visible_json::escaped(entry.facts.to_string()).len();
     FIXED + own as u64
 }
 
@@ -415,11 +436,28 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::Revoke
         | Event::SecretRead
         | Event::CommsOpen
-        | Event::CommsClose => Class::PerUser,
+        | Event::CommsClose
+        // The program's own, which users' deployments and proposals cause.
+        | Event::OutsideEdit
+        | Event::Fallback
+        | Event::Safe
+        | Event::Finished
+        | Event::ProposalExpire => Class::PerUser,
         Event::Write => Class::Repeatable,
-        // No client can cause these at will, or each tells of a change.
-        _ => Class::Always,
+        // Each shows a change, or no client can cause it at will.
+        _ => Class::Act,
     }
+}
+
+/// Returns whether a record of a user without `*` may use the reserve: security-relevant ones, each of which is limited.
+fn may_use_reserve(entry: &Entry) -> bool {
+    let others = [
+        Event::Write,
+        Event::WriteBegin,
+        Event::CommsOpen,
+        Event::CommsClose,
+    ];
+    !others.contains(&entry.event)
 }
 
 #[cfg(test)]

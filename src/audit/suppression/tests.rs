@@ -30,6 +30,7 @@ fn entry(event: Event, user: &str, address: &str, now: u64) -> Entry {
         actor: Actor {
             user: user.into(),
             address: Some(address.parse().unwrap()),
+            has_all: false,
             ..Actor::program()
         },
         now,
@@ -118,37 +119,115 @@ fn unknown_users_from_one_network_are_counted_together() {
 }
 
 #[test]
-fn acts_that_need_a_permission_are_always_written_and_repeats_counted() {
-    let mut suppression = Suppression::new(&limits());
+fn acts_of_a_user_are_written_each_while_the_bytes_of_that_user_last_and_those_of_an_administrator_always()
+ {
     for event in Event::ALL {
-        let one = entry(*event, "ann", "192.0.2.1", NOW);
-        if class(&one) != Class::Always {
+        let act = |user: &str, has_all: bool| {
+            let mut act = entry(*event, user, "192.0.2.1", NOW);
+            act.actor.has_all = has_all;
+            act
+        };
+        if class(&act("ann", false)) != Class::Act {
             continue;
         }
-        for _ in 0..100 {
-            assert_eq!(
-                suppression
-                    .passed(entry(*event, "ann", "192.0.2.1", NOW))
-                    .len(),
-                1
-            );
+        let mut suppression = Suppression::new(&limits());
+        for _ in 0..10_000 {
+            assert_eq!(suppression.passed(act("admin", true)).len(), 1);
         }
+        assert_eq!((suppression.len(), suppression.take_suppressed()), (0, 0));
+        let mut lines = Vec::new();
+        for _ in 0..10_000 {
+            lines.extend(suppression.passed(act("ann", false)));
+        }
+        let burst = (1 << 20) / (FIXED + 5);
+        let least = usize::try_from(burst).unwrap();
+        assert!((least..least + 4).contains(&lines.len()), "{}", lines.len());
+        lines.extend(suppression.flushed());
+        assert_eq!(times(&lines).iter().sum::<u64>(), 10_000, "{event:?}");
     }
-    assert_eq!((suppression.len(), suppression.take_suppressed()), (0, 0));
-    let write = |path: &str| Entry {
+}
+
+#[test]
+fn repeated_writes_are_counted_each_by_itself_and_distinct_ones_per_user() {
+    let mut suppression = Suppression::new(&limits());
+    let write = |user: &str, path: String, now| Entry {
         facts: json!({ "method": "POST", "path": path, "status": 200 }),
-        ..entry(Event::Write, "ann", "192.0.2.1", NOW)
+        ..entry(Event::Write, user, "192.0.2.1", now)
     };
-    let count = |suppression: &mut Suppression, path: &dyn Fn(usize) -> String| {
-        (0..2000)
-            .map(|n| suppression.passed(write(&path(n))).len())
-            .sum::<usize>()
-    };
-    assert_eq!(count(&mut suppression, &|_| "/inject/a".to_owned()), 5);
-    assert_eq!(count(&mut suppression, &|n| format!("/inject/{n}")), 2000);
+    let mut equal = Vec::new();
+    for _ in 0..2000 {
+        equal.extend(suppression.passed(write("ann", "/inject/a".into(), NOW)));
+    }
+    assert_eq!(equal.len(), 5);
     let summary = suppression.ticked(NOW + WINDOW);
     assert_eq!(times(&summary), [1995]);
     assert_eq!(summary[0].facts["path"], "/inject/a");
+
+    // A day of distinct writes: they cost a burst and a share, and hide no other act of the user.
+    let (mut bytes, mut written) = (0, 0);
+    for second in 0..86_400_u64 {
+        for n in 0..10 {
+            let path = format!("/context/global/{second}-{n}");
+            for entry in suppression.passed(write("ann", path, NOW + WINDOW + second)) {
+                bytes += cost(&entry);
+                written += times(&[entry])[0];
+            }
+        }
+        if second % 3600 == 1800 {
+            let token = entry(
+                Event::TokenCreate,
+                "ann",
+                "192.0.2.1",
+                NOW + WINDOW + second,
+            );
+            let found = suppression.passed(token);
+            assert!(found.iter().any(|entry| entry.event == Event::TokenCreate));
+            let other = write("bob", format!("/inject/{second}"), NOW + WINDOW + second);
+            assert_eq!(suppression.passed(other).len(), 1);
+        }
+    }
+    // 64 such users for 90 days do not fill the log.
+    assert!(
+        bytes < (1 << 20) + (1 << 30) / 64 / 90 + (200 << 10),
+        "{bytes}"
+    );
+    assert!(suppression.len() < 100, "{}", suppression.len());
+    let left: u64 = times(&suppression.flushed()).iter().sum();
+    assert_eq!(written + left, 864_000);
+}
+
+#[test]
+fn the_reserve_is_for_administrators_and_security_relevant_records() {
+    let mut suppression = Suppression::new(&limits());
+    suppression.ticked(NOW);
+    suppression.set_reserve(true);
+    let mut lines = Vec::new();
+    let mut pass = |event, user: &str, has_all| {
+        let mut record = entry(event, user, "192.0.2.1", NOW);
+        record.actor.has_all = has_all;
+        suppression.pass(record, &mut |entry| {
+            lines.push((entry.event, entry.actor.user.clone()));
+            true
+        })
+    };
+    for _ in 0..100 {
+        for event in [Event::Write, Event::WriteBegin, Event::CommsOpen] {
+            assert!(!pass(event, "ann", false), "{event:?}");
+        }
+        for event in [Event::Login, Event::Deploy, Event::Denied] {
+            assert!(pass(event, "ann", false), "{event:?}");
+        }
+    }
+    assert!(pass(Event::Login, "bob", false));
+    for event in [Event::Login, Event::Deploy, Event::Write, Event::WriteBegin] {
+        assert!(pass(event, "admin", true), "{event:?}");
+    }
+    let of = |user: &str| lines.iter().filter(|(_, of)| of == user).count();
+    assert_eq!((of("ann"), of("bob"), of("admin")), (3 + 3, 1, 4));
+    // What was counted is written from time to time.
+    let counted = suppression.ticked(NOW + 300);
+    let times: u64 = times(&counted).iter().sum();
+    assert_eq!(times, 300 + 97 + 97 + 100);
 }
 
 #[test]
@@ -192,13 +271,13 @@ fn acts_that_any_user_can_repeat_are_counted_per_user() {
 fn users_beyond_the_key_limit_are_counted_together() {
     let mut suppression = Suppression::new(&limits());
     let mut lines = Vec::new();
-    for n in 0..5 * MAX_KEYS {
+    for n in 0..5 * MAX_USERS {
         let user = format!("user{n}");
         lines.extend(suppression.passed(entry(Event::Login, &user, "192.0.2.1", NOW)));
     }
-    assert_eq!(lines.len(), MAX_KEYS + 1);
+    assert_eq!(lines.len(), MAX_USERS + 1);
     lines.extend(suppression.flushed());
-    assert_eq!(times(&lines).iter().sum::<u64>(), 5 * MAX_KEYS as u64);
+    assert_eq!(times(&lines).iter().sum::<u64>(), 5 * MAX_USERS as u64);
 }
 
 #[test]
@@ -227,7 +306,7 @@ fn a_count_that_cannot_be_written_is_kept_until_it_can() {
 }
 
 #[test]
-fn a_deployment_that_fails_after_it_was_recorded_is_always_written() {
+fn a_deployment_that_fails_after_it_was_recorded_is_no_refusal() {
     let fail = |reason: &str| Entry {
         facts: json!({ "reason": reason }),
         ..entry(Event::DeployFail, "ann", "192.0.2.1", NOW)
@@ -236,10 +315,10 @@ fn a_deployment_that_fails_after_it_was_recorded_is_always_written() {
         ("stale", Class::Refused),
         ("malformed", Class::Refused),
         ("no_such_flow", Class::Refused),
-        ("storage_failed", Class::Always),
-        ("audit_unavailable", Class::Always),
-        ("upstream", Class::Always),
-        ("refused", Class::Always),
+        ("storage_failed", Class::Act),
+        ("audit_unavailable", Class::Act),
+        ("upstream", Class::Act),
+        ("refused", Class::Act),
     ] {
         assert_eq!(class(&fail(reason)), expected, "{reason}");
     }
