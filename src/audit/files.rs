@@ -1,18 +1,23 @@
 //! The files of the audit log in the data directory: their names, and how one begins and ends.
 //!
 //! `audit.log` is written; `audit.log.N` are those before it, named after the number of their first line. `audit.head`
-//! names the last line known to be durable: without it, lines missing at the end could not be detected.
+//! names the last line known to be durable: without it, lines missing at the end could not be detected. `audit.id` has the
+//! identity of the log, which no log that begins again has.
 
 use super::record::{ChainHash, Read, seconds, unhex};
 use crypto::hex;
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read as _, Seek, SeekFrom};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read as _, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The file that is written.
 pub(super) const CURRENT: &str = "audit.log";
 /// The file that records the last durable line.
 pub(super) const HEAD: &str = "audit.head";
+
+/// The file that has the identity of the log.
+const ID: &str = "audit.id";
 
 /// Bytes looked at for the last line; a longer one makes us read the whole file. Ours have less than 2 KiB.
 const LAST: u64 = 64 << 10;
@@ -88,13 +93,41 @@ pub(super) fn head_text(link: &ChainHash) -> String {
     format!("{:020} {}\n", link.seq, hex(&link.hash))
 }
 
-fn parse_head(text: &str) -> Option<ChainHash> {
+pub(super) fn parse_head(text: &str) -> Option<ChainHash> {
     let (seq, hash) = text.trim_end().split_once(' ')?;
     let link = ChainHash {
         seq: seq.parse().ok()?,
         hash: unhex(hash)?,
     };
     (head_text(&link) == text).then_some(link)
+}
+
+/// The identity of the log; `None`: it has none yet.
+pub(super) fn id(directory: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(directory.join(ID)) {
+        Ok(text) => Ok(parse_id(text.trim_end())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Keeps the identity of the log.
+pub(super) fn write_id(directory: &Path, id: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(directory.join(ID))?;
+    file.write_all(format!("{id}\n").as_bytes())?;
+    file.sync_all()
+}
+
+/// Makes the identity of a log that begins.
+pub(super) fn new_id() -> String {
+    hex(&crypto::random::<16>())
+}
+
+pub(super) fn parse_id(text: &str) -> Option<String> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (digits && text.len() == 32).then(|| text.to_owned())
 }
 
 /// Returns the beginning of a file; `None`: it is empty or does not begin with a record.

@@ -24,8 +24,12 @@ pub struct Follower {
     pub name: String,
     /// The file that keeps the position.
     file: PathBuf,
+    /// The identity of the log.
+    log: String,
     /// The number of the last record that it has taken.
     taken: AtomicU64,
+    /// The number of the last record that was sent; one that it has not taken is sent again.
+    sent: AtomicU64,
     /// Whether it did not take records when they were last sent.
     failing: AtomicBool,
     /// Whether it lags by more than it may.
@@ -33,15 +37,22 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// At the position that is stored; a new sink is at the beginning of the log.
-    pub(super) fn open(directory: &Path, name: &str) -> Self {
+    /// At the position that is stored; a new sink is at the beginning of the log, and one with the position of another
+    /// log, too.
+    pub(super) fn open(directory: &Path, name: &str, log: &str) -> Self {
         let file = directory.join(format!("audit.sink.{name}"));
-        let text = fs::read_to_string(&file);
-        let taken = text.ok().and_then(|text| text.trim_end().parse().ok());
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let mut words = text.split_ascii_whitespace();
+        let taken = words.next().and_then(|number| number.parse().ok());
+        // Older versions kept the number only.
+        let is_ours = words.next().is_none_or(|of| of == log);
+        let taken = taken.filter(|_| is_ours).unwrap_or(0);
         Self {
             name: name.to_owned(),
             file,
-            taken: AtomicU64::new(taken.unwrap_or(0)),
+            log: log.to_owned(),
+            taken: AtomicU64::new(taken),
+            sent: AtomicU64::new(taken),
             failing: AtomicBool::new(false),
             lagging: AtomicBool::new(false),
         }
@@ -52,6 +63,16 @@ impl Follower {
         self.taken.load(Ordering::Relaxed)
     }
 
+    /// The number of the last record that was sent; 0: none.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Sets the number of the last record that was sent.
+    pub fn set_sent(&self, seq: u64) {
+        self.sent.store(seq, Ordering::Relaxed);
+    }
+
     /// Records up to this one were taken: they are not sent again, also after a restart. A power failure may undo it; then
     /// they are sent twice.
     pub fn keep(&self, seq: u64) -> io::Result<()> {
@@ -59,7 +80,7 @@ impl Follower {
         let mut options = OpenOptions::new();
         let options = options.write(true).create(true).truncate(false).mode(0o600);
         // Always as many bytes, so that one write replaces the one before.
-        let text = format!("{seq:020}\n");
+        let text = format!("{seq:020} {}\n", self.log);
         options.open(&self.file)?.write_all_at(text.as_bytes(), 0)
     }
 
@@ -90,11 +111,11 @@ pub(super) struct Followers(Arc<[Arc<Follower>]>);
 
 impl Followers {
     /// Those of the config, at the positions that are stored.
-    pub(super) fn open(config: &config::Audit, directory: &Path) -> Self {
+    pub(super) fn open(config: &config::Audit, directory: &Path, log: &str) -> Self {
         let sinks = config.sinks.iter();
         Self(
             sinks
-                .map(|sink| Arc::new(Follower::open(directory, &sink.name)))
+                .map(|sink| Arc::new(Follower::open(directory, &sink.name, log)))
                 .collect(),
         )
     }
@@ -363,6 +384,32 @@ mod tests {
             assert_eq!(numbers[0], missing + 1);
             assert_eq!(numbers.last(), Some(&*lines.borrow()));
         }
+    }
+
+    #[test]
+    fn a_log_that_begins_again_is_read_from_its_first_record() {
+        let place = TempDir::new().unwrap();
+        let audit = open(&place, "refuse", NOW);
+        write(&audit, 20, NOW);
+        audit.followers()[0].keep(20).unwrap();
+        drop(audit);
+        assert_eq!(open(&place, "refuse", NOW).followers()[0].taken(), 20);
+        for path in files::all(place.path()).unwrap() {
+            fs::remove_file(path).unwrap();
+        }
+        for file in ["audit.head", "audit.id"] {
+            fs::remove_file(place.path().join(file)).unwrap();
+        }
+        let audit = open(&place, "refuse", NOW);
+        assert_eq!(audit.followers()[0].taken(), 0);
+        // The position of an older version is that of this log.
+        drop(audit);
+        fs::write(
+            place.path().join("audit.sink.syslog"),
+            "00000000000000000003\n",
+        )
+        .unwrap();
+        assert_eq!(open(&place, "refuse", NOW).followers()[0].taken(), 3);
     }
 
     #[test]

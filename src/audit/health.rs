@@ -2,7 +2,7 @@
 
 use super::follow::{Follower, Followers};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// The state of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,8 @@ impl Health {
 #[derive(Debug, Default)]
 pub struct Monitor {
     health: AtomicU8,
+    /// Whether this start has found a log that was cut or changed.
+    damaged: AtomicBool,
     followers: Followers,
 }
 
@@ -57,6 +59,7 @@ impl Monitor {
     pub(super) fn new(followers: Followers) -> Self {
         Self {
             health: AtomicU8::default(),
+            damaged: AtomicBool::default(),
             followers,
         }
     }
@@ -74,7 +77,11 @@ impl Monitor {
     pub fn problem(&self) -> Option<&'static str> {
         let lag = "lagging: a sink has not taken records for longer than its max_lag, see the log";
         let problem = self.health().problem();
-        problem.or_else(|| self.sinks_lag().then_some(lag))
+        let damaged = "damaged: at the last start the log was cut or changed, see audit.repaired in it and flowgate audit verify";
+        let is_damaged = self.damaged.load(Ordering::Relaxed);
+        problem
+            .or_else(|| self.sinks_lag().then_some(lag))
+            .or_else(|| is_damaged.then_some(damaged))
     }
 
     /// The health of the log now.
@@ -82,6 +89,11 @@ impl Monitor {
         let now = self.health.load(Ordering::Relaxed);
         let known = Health::ALL.into_iter().find(|health| *health as u8 == now);
         known.unwrap_or(Health::Failing)
+    }
+
+    /// Sets whether this start has found a log that was cut or changed.
+    pub(super) fn set_damaged(&self, damaged: bool) {
+        self.damaged.store(damaged, Ordering::Relaxed);
     }
 
     /// Sets it; gives the one before.

@@ -4,6 +4,7 @@
 //! Damage done to the files by a crash or another program is detected on opening, and recorded. Nothing is
 //! ever removed but the oldest files, as [`rotation`] chooses them. Never used by two threads.
 
+use super::anchor::{self, Anchor};
 use super::checkpoint::Signer;
 use super::follow::Followers;
 use super::health::Health;
@@ -39,6 +40,12 @@ pub(super) struct Log {
     followers: Followers,
     /// The number of the last line that is durable.
     durable: watch::Sender<u64>,
+    /// That line.
+    end: watch::Sender<ChainHash>,
+    /// The identity of the log.
+    id: String,
+    /// Whether the log was cut or changed while the gateway did not run.
+    damaged: bool,
 }
 
 enum Out {
@@ -59,23 +66,33 @@ struct Current {
 }
 
 impl Log {
-    /// Opens the log where it ends, repairs that end and writes down that it did.
-    pub(super) fn open(config: &config::Audit, directory: &Path, now: u64) -> io::Result<Self> {
+    /// Opens the log where it ends, repairs that end and writes down that it did. `anchor` is a line that it must have.
+    pub(super) fn open(
+        config: &config::Audit,
+        directory: &Path,
+        anchor: Option<&Anchor>,
+        now: u64,
+    ) -> io::Result<Self> {
+        let mut repairs = Vec::new();
+        let known = anchor::known_end(directory, anchor, &mut repairs)?;
+        let id = anchor::identity(directory, anchor)?;
         let head = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(false)
             .mode(0o600)
             .open(directory.join(files::HEAD))?;
-        let known = files::head(directory)?;
-        let (out, last, repairs) = if config.stdout {
-            (Out::Stdout, known.unwrap_or(ChainHash::START), Vec::new())
+        let (out, last) = if config.stdout {
+            (Out::Stdout, known.unwrap_or(ChainHash::START))
         } else {
-            let (current, last, repairs) = find_end(directory, known, now)?;
-            (Out::File(current), last, repairs)
+            let (current, last) = find_end(directory, known, &mut repairs, now)?;
+            if let Some(anchor) = anchor.filter(|anchor| anchor.line.seq < last.seq) {
+                repairs.extend(anchor.fault(directory)?);
+            }
+            (Out::File(current), last)
         };
         let signer = config.signing_key.as_ref();
-        let signer = signer.map(|path| Signer::open(path, config.checkpoint, last.seq));
+        let signer = signer.map(|path| Signer::open(path, config.checkpoint, last.seq, &id));
         let mut trail = Self {
             signer: signer.transpose().map_err(io::Error::other)?,
             config: config.clone(),
@@ -87,8 +104,11 @@ impl Log {
             rotated: 0,
             removed: None,
             full_at: None,
-            followers: Followers::open(config, directory),
+            followers: Followers::open(config, directory, &id),
             durable: watch::Sender::new(last.seq),
+            end: watch::Sender::new(last),
+            id,
+            damaged: repairs.iter().any(|facts| facts["reason"] != HALF_WRITTEN),
         };
         if !config.stdout {
             trail.rotated = rotated_size(directory)?;
@@ -146,6 +166,21 @@ impl Log {
         self.durable.subscribe()
     }
 
+    /// The last line that is durable, each time it changes.
+    pub(super) fn end(&self) -> watch::Receiver<ChainHash> {
+        self.end.subscribe()
+    }
+
+    /// The identity of the log.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether the log was cut or changed while the gateway did not run.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.damaged
+    }
+
     /// Bytes of all files, and how many they may have.
     pub(super) fn size(&self) -> (u64, u64) {
         let current = match &self.out {
@@ -181,6 +216,7 @@ impl Log {
         let head = files::head_text(&self.last);
         self.head.write_all_at(head.as_bytes(), 0)?;
         self.synced = true;
+        self.end.send_replace(self.last);
         self.durable.send_replace(self.last.seq);
         Ok(())
     }
@@ -351,13 +387,16 @@ impl Current {
     }
 }
 
-/// Finds the end of the log, and the repairs to record.
+/// The reason of the only repair that a crash makes necessary.
+const HALF_WRITTEN: &str = "a half-written line";
+
+/// Finds the end of the log, and adds the repairs to record.
 fn find_end(
     directory: &Path,
     known: Option<ChainHash>,
+    repairs: &mut Vec<Value>,
     now: u64,
-) -> io::Result<(Current, ChainHash, Vec<Value>)> {
-    let mut repairs = Vec::new();
+) -> io::Result<(Current, ChainHash)> {
     let path = directory.join(files::CURRENT);
     let mut last = None;
     if path.exists() {
@@ -370,8 +409,7 @@ fn find_end(
             if !ending.torn.is_empty() {
                 let kept = keep_torn(&path, &ending, now)?;
                 let bytes = ending.torn.len();
-                repairs
-                    .push(json!({ "reason": "a half-written line", "bytes": bytes, "kept": kept }));
+                repairs.push(json!({ "reason": HALF_WRITTEN, "bytes": bytes, "kept": kept }));
             }
         }
     }
@@ -398,7 +436,7 @@ fn find_end(
     if let Some(beginning) = files::beginning(&path)? {
         (current.first, current.since) = (Some(beginning.seq), beginning.time.unwrap_or(0));
     }
-    Ok((current, last, repairs))
+    Ok((current, last))
 }
 
 /// Renames a file that the log cannot continue; returns the new name.

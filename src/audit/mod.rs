@@ -6,6 +6,7 @@
 //! [`writer`] is the thread that writes them, [`reading`] shows them to people; [`mod@queue`] and [`suppression`] keep refused requests from filling
 //! them. The callers supply the event and its fields; no secret may be among them.
 
+mod anchor;
 mod checkpoint;
 mod event;
 mod files;
@@ -23,6 +24,7 @@ mod suppression;
 mod verify;
 mod writer;
 
+pub use anchor::Anchor;
 pub use checkpoint::{KeyError, PublicKey, SigningKey};
 pub use event::Event;
 pub use follow::{Batch, Follower, Reader, Record};
@@ -30,13 +32,15 @@ pub use health::{Health, Monitor};
 pub use reading::{ChainFault, ChainPart, LogFiles, Page, Query, Section};
 pub use record::{rfc3339, seconds as from_rfc3339};
 pub use signatures::{Trust, verify_files_signed, verify_signed};
-pub use verify::{LineRef, Removed, Report, Signed, VerifyError, verify, verify_files};
+pub use verify::{
+    LineRef, Removed, Report, Signed, VerifyError, verify, verify_anchored, verify_files,
+};
 
 use crate::config;
 use crate::metrics::Metrics;
 use log::Log;
 use queue::{Order, Queue, Queued, Wait, queue};
-use record::Entry;
+use record::{ChainHash, Entry};
 use serde_json::Value;
 use std::io;
 use std::net::IpAddr;
@@ -57,12 +61,12 @@ pub struct Actor {
     pub address: Option<IpAddr>,
     /// The request's id.
     pub request: String,
+    /// Whether this is the program, or a caller with `*`, whose records may use the reserve of the log.
+    pub has_all: bool,
 }
 
 /// The name of this machine, which checkpoints and sinks have.
 pub fn machine_name() -> String {
-    /// Whether this is the program, or a caller with `*`, whose records may use the reserve of the log.
-    pub has_all: bool,
     let names = rustix::system::uname();
     names.nodename().to_string_lossy().into_owned()
 }
@@ -96,6 +100,10 @@ struct Parts {
     has_file: bool,
     /// The number of the last line that is durable.
     durable: watch::Receiver<u64>,
+    /// That line.
+    end: watch::Receiver<ChainHash>,
+    /// The identity of the log; empty: nothing is kept.
+    id: String,
 }
 
 impl Audit {
@@ -106,15 +114,29 @@ impl Audit {
         metrics: Arc<Metrics>,
         now: u64,
     ) -> io::Result<Self> {
+        Self::open_anchored(config, directory, metrics, None, now)
+    }
+
+    /// The same; `anchor` is a line that the log must have.
+    pub fn open_anchored(
+        config: &config::Audit,
+        directory: &Path,
+        metrics: Arc<Metrics>,
+        anchor: Option<&Anchor>,
+        now: u64,
+    ) -> io::Result<Self> {
         if config.off {
             return Ok(Self::off(directory, metrics));
         }
-        let trail = Log::open(config, directory, now)?;
+        let trail = Log::open(config, directory, anchor, now)?;
         let suppression = Suppression::new(config);
         let (queue, orders) = queue();
         let monitor = Arc::new(Monitor::new(trail.followers().clone()));
-        let durable = trail.durable_lines();
+        let (durable, end) = (trail.durable_lines(), trail.end());
+        let id = trail.id().to_owned();
+        monitor.set_damaged(trail.is_damaged());
         let output = writer::Output::new(trail, Arc::clone(&metrics), Arc::clone(&monitor));
+        output.observe(true);
         let thread = thread::Builder::new()
             .name("audit".to_owned())
             .spawn(move || writer::run(output, suppression, &orders))
@@ -128,6 +150,8 @@ impl Audit {
             directory: directory.to_owned(),
             has_file: !config.stdout,
             durable,
+            end,
+            id,
         })))
     }
 
@@ -136,13 +160,14 @@ impl Audit {
         Self(Arc::new(Parts {
             queue: None,
             thread: None,
-        output.observe(true);
             metrics,
             monitor: Arc::default(),
             refuse: false,
             directory: directory.to_owned(),
             has_file: false,
             durable: watch::Sender::new(0).subscribe(),
+            end: watch::Sender::new(ChainHash::START).subscribe(),
+            id: String::new(),
         }))
     }
 
@@ -233,6 +258,18 @@ impl Audit {
         self.0.durable.clone()
     }
 
+    /// The identity of the log, which one that begins again does not have; empty: nothing is kept.
+    pub fn id(&self) -> &str {
+        &self.0.id
+    }
+
+    /// The last line that is durable, to be kept next to the log; `None`: nothing is kept.
+    pub fn anchor(&self) -> Option<Anchor> {
+        let log = Some(self.0.id.clone()).filter(|id| !id.is_empty())?;
+        let line = *self.0.end.borrow();
+        Some(Anchor { line, log })
+    }
+
     /// The log's health; the monitor outlives the log.
     pub fn monitor(&self) -> &Arc<Monitor> {
         &self.0.monitor
@@ -265,6 +302,7 @@ impl Actor {
             by: String::new(),
             address: None,
             request: String::new(),
+            has_all: true,
         }
     }
 }
@@ -289,4 +327,3 @@ fn entry(event: Event, actor: &Actor, now: u64, facts: Value) -> Entry {
 
 #[cfg(test)]
 mod tests;
-            has_all: true,

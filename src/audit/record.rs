@@ -60,6 +60,9 @@ pub(super) struct Read {
     /// The name of the gateway.
     #[serde(default)]
     pub(super) gateway: String,
+    /// The identity of the log.
+    #[serde(default)]
+    pub(super) log: String,
 }
 
 impl Entry {
@@ -168,10 +171,10 @@ mod tests {
                 by: "token".into(),
                 address: Some("192.0.2.7".parse().unwrap()),
                 request: "r1".into(),
+                has_all: false,
             },
             now: 1_700_000_000,
             facts,
-                has_all: false,
         }
     }
 
@@ -204,13 +207,6 @@ mod tests {
     }
 
     #[test]
-    fn overlong_client_and_user_names_are_truncated() {
-        let mut long = entry(json!({ "client": "é".repeat(9_000) }));
-        long.actor.user = "x".repeat(100_000);
-        assert!(ChainHash::START.next(&long).len() < 2_000);
-    }
-
-    #[test]
     fn invisible_characters_of_clients_are_escaped_and_remain_the_same() {
         let hostile = "a\u{2028}{\"seq\":9}\u{2029}\u{202e}b\u{200b}\u{85}\u{e0041}\u{feff}";
         let mut one = entry(json!({ "path": hostile, "sets": [hostile] }));
@@ -228,6 +224,13 @@ mod tests {
             (&json!(hostile), &json!(hostile))
         );
         assert_eq!(fields["sets"], json!([hostile]));
+    }
+
+    #[test]
+    fn overlong_client_and_user_names_are_truncated() {
+        let mut long = entry(json!({ "client": "é".repeat(9_000) }));
+        long.actor.user = "x".repeat(100_000);
+        assert!(ChainHash::START.next(&long).len() < 2_000);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Whether every line of the log is vouched for: by a checkpoint, by a copy that was received elsewhere, or by the operator.
 
+use super::anchor::Anchor;
 use super::checkpoint::{PublicKey, RECORDS, Seal};
 use super::verify::{Line, LineRef, Report, Signed, VerifyError, lines, part, whole};
 use std::collections::BTreeSet;
@@ -15,11 +16,13 @@ pub struct Trust {
     pub accepted: Vec<RangeInclusive<u64>>,
     /// Files with lines that were received elsewhere; each must be in the log as it is there.
     pub seen: Vec<PathBuf>,
+    /// The line that is kept next to the log.
+    pub anchor: Option<Anchor>,
 }
 
 /// Verifies the whole log of a data directory, and whether what is trusted vouches for every line; lines after the last checkpoint may wait for the next.
 pub fn verify_signed(directory: &Path, trust: &Trust) -> Result<Report, VerifyError> {
-    let (lines, mut report) = whole(directory)?;
+    let (lines, mut report) = whole(directory, trust.anchor.as_ref())?;
     vouched(&lines, &mut report, trust)?;
     Ok(report)
 }
@@ -48,6 +51,10 @@ fn vouched(lines: &[Line], report: &mut Report, trust: &Trust) -> Result<(), Ver
             .filter(|line| line.link.seq < seal.from);
         unsigned(uncovered.filter(|line| !known(line.link.seq)))?;
         open = at + 1;
+        if !seal.log.is_empty() && !signed.log.is_empty() && seal.log != signed.log {
+            return Err(VerifyError::OtherLog(line.position.clone()));
+        }
+        signed.log.clone_from(&seal.log);
         signed.checkpoints += 1;
         signed.last = line.link.seq;
         (signed.time, signed.gateway) = (seal.time.clone(), seal.gateway.clone());

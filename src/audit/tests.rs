@@ -208,6 +208,84 @@ fn a_log_that_cannot_be_continued_is_kept_and_its_lines_count_as_missing() {
     );
 }
 
+/// Opens a log that must have this line, and closes it; returns the kind of its problem.
+fn reopen(place: &TempDir, anchor: &Anchor) -> Option<String> {
+    let metrics = Metrics::new();
+    let audit = Audit::open_anchored(&config(""), place.path(), metrics, Some(anchor), NOW);
+    let problem = audit.unwrap().monitor().problem();
+    problem.map(|problem| problem.split(':').next().unwrap().to_owned())
+}
+
+/// A log of five lines, and the last of them.
+fn anchored() -> (TempDir, Anchor) {
+    let place = TempDir::new().unwrap();
+    let audit = open(&place, "");
+    for number in 0..5 {
+        audit.record(
+            Event::TokenCreate,
+            &alice(),
+            NOW,
+            json!({ "number": number }),
+        );
+    }
+    drop(audit);
+    let anchor = Anchor {
+        line: files::ending(&current(&place)).unwrap().last.unwrap(),
+        log: files::id(place.path()).unwrap().unwrap(),
+    };
+    assert_eq!(Anchor::parse(&anchor.text()), Some(anchor.clone()));
+    assert_eq!(reopen(&place, &anchor), None);
+    assert_eq!(found(&place), "5 lines");
+    (place, anchor)
+}
+
+fn remove_head(place: &TempDir) {
+    fs::remove_file(place.path().join("audit.head")).unwrap();
+}
+
+fn cut(place: &TempDir) {
+    let whole = text(place);
+    let lines: Vec<&str> = whole.lines().take(3).collect();
+    fs::write(current(place), lines.join("\n") + "\n").unwrap();
+}
+
+/// Another log of so many lines, in the place of the first.
+fn replace(place: &TempDir, lines: u64) {
+    fs::remove_file(current(place)).unwrap();
+    remove_head(place);
+    write_at(place, "", lines, NOW + 1);
+}
+
+#[test]
+fn a_log_that_was_cut_or_rewritten_is_found_by_its_anchor() {
+    type Change = fn(&TempDir);
+    let changes: [(Change, &str, &str); 4] = [
+        (remove_head, "audit.head is missing", "6 lines"),
+        (cut, "lines are missing", "missing: numbers 4 to 5"),
+        (
+            |place| replace(place, 3),
+            "lines are missing",
+            "missing: numbers 4 to 5",
+        ),
+        (
+            |place| replace(place, 9),
+            "a line before the end was changed",
+            "audit.log:5: this line was changed",
+        ),
+    ];
+    for (change, reason, verified) in changes {
+        let (place, anchor) = anchored();
+        change(&place);
+        assert_eq!(reopen(&place, &anchor).as_deref(), Some("damaged"));
+        assert!(text(&place).contains(reason), "{}", text(&place));
+        let result = match verify_anchored(place.path(), Some(&anchor)) {
+            Ok(report) => format!("{} lines", report.lines),
+            Err(fault) => fault.to_string(),
+        };
+        assert!(result.contains(verified), "{reason}: {result}");
+    }
+}
+
 #[test]
 fn without_its_head_the_log_cannot_be_verified_as_complete() {
     let place = TempDir::new().unwrap();
@@ -515,6 +593,83 @@ fn refusals_never_fill_the_log() {
     assert_eq!(times, DAY / 10);
 }
 
+#[tokio::test]
+async fn distinct_writes_of_one_user_neither_fill_the_log_nor_stop_others() {
+    let place = TempDir::new().unwrap();
+    let audit = open(&place, "rotate_size = \"64KiB\"\nmax_size = \"1MiB\"");
+    let (alice, mallory) = (alice(), mallory());
+    let write =
+        |n: u64| json!({ "method": "POST", "path": format!("/context/{n}"), "status": 200 });
+    for n in 0..20_000 {
+        audit.record(Event::Write, &mallory, NOW + n / 1000, write(n));
+        // Deployments and service tokens, too.
+        for event in [Event::Deploy, Event::TokenCreate, Event::Propose] {
+            let done = audit.written(event, &mallory, NOW + n / 1000, json!({ "number": n }));
+            assert_eq!(done.await, Ok(()));
+        }
+    }
+    let monitor = Arc::clone(audit.monitor());
+    let later = audit.durable(Event::Deploy, &alice, NOW + 20, json!({}));
+    assert_eq!(later.await, Ok(()));
+    assert_eq!(monitor.health(), Health::Well);
+    drop(audit);
+    let files = files::all(place.path()).unwrap();
+    let size: u64 = files
+        .iter()
+        .map(|file| fs::metadata(file).unwrap().len())
+        .sum();
+    assert!(size < 64 << 10, "{size}");
+    let times: u64 = text(&place)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|record| record["event"] == "admin.write")
+        .map(|record| record["times"].as_u64().unwrap_or(1))
+        .sum();
+    assert_eq!(times, 20_000);
+}
+
+#[tokio::test]
+async fn the_reserve_lets_others_sign_in_and_deploy_also_after_a_restart() {
+    let place = TempDir::new().unwrap();
+    let limits = SMALL.replace("8KiB", "64KiB");
+    let mut audit = open(&place, &limits);
+    let (alice, mallory) = (alice(), mallory());
+    while audit.monitor().health() != Health::Reserve {
+        let filled = audit.written(Event::TokenCreate, &alice, NOW, json!({}));
+        assert_eq!(filled.await, Ok(()));
+    }
+    let bob = Actor {
+        user: "bob".into(),
+        ..mallory.clone()
+    };
+    for _ in 0..2 {
+        assert!(audit.refuses());
+        let problem = audit.monitor().problem().unwrap();
+        assert!(problem.starts_with("reserve: "), "{problem}");
+        for _ in 0..300 {
+            let write = audit.written(Event::WriteBegin, &mallory, NOW, json!({}));
+            assert_eq!(write.await, Err(Unavailable));
+            audit.record(Event::Write, &mallory, NOW, json!({}));
+            // Counted, after the first ones.
+            let deploy = audit.durable(Event::Deploy, &mallory, NOW, json!({}));
+            assert_eq!(deploy.await, Ok(()));
+        }
+        for actor in [&bob, &alice] {
+            for event in [Event::Login, Event::Deploy] {
+                assert_eq!(audit.durable(event, actor, NOW, json!({})).await, Ok(()));
+            }
+        }
+        let write = audit.written(Event::WriteBegin, &alice, NOW, json!({}));
+        assert_eq!(write.await, Ok(()));
+        assert_eq!(audit.monitor().health(), Health::Reserve);
+        drop(audit);
+        audit = open(&place, &limits);
+    }
+    assert_eq!(audit.monitor().health(), Health::Reserve);
+    drop(audit);
+    assert!(found(&place).ends_with(" lines"), "{}", found(&place));
+}
+
 #[test]
 fn a_removed_file_in_between_is_missing() {
     let place = TempDir::new().unwrap();
@@ -593,83 +748,6 @@ fn lines_of_several_threads_never_mix() {
             });
         }
     });
-#[tokio::test]
-async fn distinct_writes_of_one_user_neither_fill_the_log_nor_stop_others() {
-    let place = TempDir::new().unwrap();
-    let audit = open(&place, "rotate_size = \"64KiB\"\nmax_size = \"1MiB\"");
-    let (alice, mallory) = (alice(), mallory());
-    let write =
-        |n: u64| json!({ "method": "POST", "path": format!("/context/{n}"), "status": 200 });
-    for n in 0..20_000 {
-        audit.record(Event::Write, &mallory, NOW + n / 1000, write(n));
-        // Deployments and service tokens, too.
-        for event in [Event::Deploy, Event::TokenCreate, Event::Propose] {
-            let done = audit.written(event, &mallory, NOW + n / 1000, json!({ "number": n }));
-            assert_eq!(done.await, Ok(()));
-        }
-    }
-    let monitor = Arc::clone(audit.monitor());
-    let later = audit.durable(Event::Deploy, &alice, NOW + 20, json!({}));
-    assert_eq!(later.await, Ok(()));
-    assert_eq!(monitor.health(), Health::Well);
-    drop(audit);
-    let files = files::all(place.path()).unwrap();
-    let size: u64 = files
-        .iter()
-        .map(|file| fs::metadata(file).unwrap().len())
-        .sum();
-    assert!(size < 64 << 10, "{size}");
-    let times: u64 = text(&place)
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .filter(|record| record["event"] == "admin.write")
-        .map(|record| record["times"].as_u64().unwrap_or(1))
-        .sum();
-    assert_eq!(times, 20_000);
-}
-
-#[tokio::test]
-async fn the_reserve_lets_others_sign_in_and_deploy_also_after_a_restart() {
-    let place = TempDir::new().unwrap();
-    let limits = SMALL.replace("8KiB", "64KiB");
-    let mut audit = open(&place, &limits);
-    let (alice, mallory) = (alice(), mallory());
-    while audit.monitor().health() != Health::Reserve {
-        let filled = audit.written(Event::TokenCreate, &alice, NOW, json!({}));
-        assert_eq!(filled.await, Ok(()));
-    }
-    let bob = Actor {
-        user: "bob".into(),
-        ..mallory.clone()
-    };
-    for _ in 0..2 {
-        assert!(audit.refuses());
-        let problem = audit.monitor().problem().unwrap();
-        assert!(problem.starts_with("reserve: "), "{problem}");
-        for _ in 0..300 {
-            let write = audit.written(Event::WriteBegin, &mallory, NOW, json!({}));
-            assert_eq!(write.await, Err(Unavailable));
-            audit.record(Event::Write, &mallory, NOW, json!({}));
-            // Counted, after the first ones.
-            let deploy = audit.durable(Event::Deploy, &mallory, NOW, json!({}));
-            assert_eq!(deploy.await, Ok(()));
-        }
-        for actor in [&bob, &alice] {
-            for event in [Event::Login, Event::Deploy] {
-                assert_eq!(audit.durable(event, actor, NOW, json!({})).await, Ok(()));
-            }
-        }
-        let write = audit.written(Event::WriteBegin, &alice, NOW, json!({}));
-        assert_eq!(write.await, Ok(()));
-        assert_eq!(audit.monitor().health(), Health::Reserve);
-        drop(audit);
-        audit = open(&place, &limits);
-    }
-    assert_eq!(audit.monitor().health(), Health::Reserve);
-    drop(audit);
-    assert!(found(&place).ends_with(" lines"), "{}", found(&place));
-}
-
     drop(audit);
     assert_eq!(found(&place), "400 lines");
 }

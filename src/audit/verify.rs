@@ -4,6 +4,7 @@
 //! `audit.head` and all lines after the change. With the public key of the gateway it also detects that, as far as
 //! checkpoints reach; lines cut off at the end only a copy on another machine shows.
 
+use super::anchor::Anchor;
 use super::checkpoint::Seal;
 use super::record::{ChainHash, Read, unhex};
 use super::{Event, files, rotation};
@@ -39,6 +40,8 @@ pub struct Signed {
     pub gateway: String,
     /// The lines after it, which the next one will sign.
     pub waiting: u64,
+    /// The identity of the log; empty: an older version wrote the checkpoints.
+    pub log: String,
 }
 
 /// Records that rotation has removed.
@@ -124,6 +127,9 @@ pub enum VerifyError {
         "{0}: the signature of this checkpoint is not valid: lines up to it were changed, or it was moved"
     )]
     Signature(LineRef),
+    /// A checkpoint of another log.
+    #[error("{0}: this checkpoint is of another log than those before it, which has begun again")]
+    OtherLog(LineRef),
     /// Lines that nothing vouches for.
     #[error(
         "{position}: the numbers {from} to {to} are not signed: they are older than the key, the gateway was killed before it \
@@ -161,10 +167,18 @@ pub enum VerifyError {
 
 /// Verifies the whole log of a data directory, with its beginning and its end.
 pub fn verify(directory: &Path) -> Result<Report, VerifyError> {
-    whole(directory).map(|(_, report)| report)
+    verify_anchored(directory, None)
 }
 
-pub(super) fn whole(directory: &Path) -> Result<(Vec<Line>, Report), VerifyError> {
+/// Verifies the whole log of a data directory; the line that is kept next to it must be there.
+pub fn verify_anchored(directory: &Path, anchor: Option<&Anchor>) -> Result<Report, VerifyError> {
+    whole(directory, anchor).map(|(_, report)| report)
+}
+
+pub(super) fn whole(
+    directory: &Path,
+    anchor: Option<&Anchor>,
+) -> Result<(Vec<Line>, Report), VerifyError> {
     let unreadable = |source| VerifyError::Unreadable {
         file: directory.to_owned(),
         source,
@@ -172,10 +186,13 @@ pub(super) fn whole(directory: &Path) -> Result<(Vec<Line>, Report), VerifyError
     // Before the lines: those that are written meanwhile come after it.
     let head = files::head(directory).map_err(unreadable)?;
     let paths = files::all(directory).map_err(unreadable)?;
-    if paths.is_empty() && head.is_none() {
+    if paths.is_empty() && head.is_none() && anchor.is_none() {
         return Err(VerifyError::Nothing(directory.to_owned()));
     }
     let lines = lines(&paths)?;
+    if let Some(anchor) = anchor {
+        has_line(&lines, anchor.line, directory)?;
+    }
     let Some(head) = head else {
         return Err(VerifyError::Head(directory.join(files::HEAD)));
     };
@@ -185,10 +202,31 @@ pub(super) fn whole(directory: &Path) -> Result<(Vec<Line>, Report), VerifyError
         Some(last) if last.link.seq >= head.seq => Ok((lines, report)),
         None if head.seq == 0 => Ok((lines, report)),
         last => Err(VerifyError::End {
-            position: last.map_or_else(|| first_of(directory), |last| last.position.clone()),
+            position: last.map_or_else(
+                || LineRef::beginning_of(directory),
+                |last| last.position.clone(),
+            ),
             from: last.map_or(0, |last| last.link.seq) + 1,
             to: head.seq,
         }),
+    }
+}
+
+/// Checks that a whole log has the line that is kept next to it, unless rotation has removed that.
+fn has_line(lines: &[Line], kept: ChainHash, directory: &Path) -> Result<(), VerifyError> {
+    let last = lines.last();
+    match lines.iter().rfind(|line| line.link.seq == kept.seq) {
+        Some(line) if line.link == kept => Ok(()),
+        Some(line) => Err(VerifyError::Changed(line.position.clone())),
+        None if last.map_or(0, |last| last.link.seq) < kept.seq => Err(VerifyError::End {
+            position: last.map_or_else(
+                || LineRef::beginning_of(directory),
+                |last| last.position.clone(),
+            ),
+            from: last.map_or(0, |last| last.link.seq) + 1,
+            to: kept.seq,
+        }),
+        None => Ok(()),
     }
 }
 
@@ -356,10 +394,13 @@ fn begins(lines: &[Line]) -> Result<Option<Removed>, VerifyError> {
     }
 }
 
-fn first_of(directory: &Path) -> LineRef {
-    LineRef {
-        file: directory.join(files::CURRENT).into(),
-        line: 0,
+impl LineRef {
+    /// The place before the first line of a log.
+    fn beginning_of(directory: &Path) -> Self {
+        Self {
+            file: directory.join(files::CURRENT).into(),
+            line: 0,
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! `flowgate audit`: makes the key that signs the audit log, and verifies whether the log is as it was written.
 
-use crate::audit::{self, KeyError, PublicKey, Report, Signed, SigningKey, Trust};
+use crate::audit::{self, Anchor, KeyError, PublicKey, Report, Signed, SigningKey, Trust};
 use crate::config::Config;
 use crate::stdio::{print_line, report};
+use crate::store;
 use clap::Args;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -71,6 +72,7 @@ pub(super) fn check(config: &Config, files: &[PathBuf], trusted: Trusted) -> Exi
         keys: trusted.keys,
         accepted: trusted.accept,
         seen: trusted.seen,
+        anchor: store::audit_head(&config.storage).and_then(|text| Anchor::parse(&text)),
     };
     let directory = &config.storage.directory;
     let found = match (files, trust.keys.is_empty()) {
@@ -80,7 +82,7 @@ pub(super) fn check(config: &Config, files: &[PathBuf], trusted: Trusted) -> Exi
             ));
             return ExitCode::FAILURE;
         }
-        ([], true) => audit::verify(directory),
+        ([], true) => audit::verify_anchored(directory, trust.anchor.as_ref()),
         ([], false) => audit::verify_signed(directory, &trust),
         (files, true) => audit::verify_files(files),
         (files, false) => audit::verify_files_signed(files, &trust),
@@ -125,12 +127,17 @@ fn signatures(signed: &Signed) -> String {
         time,
         gateway,
         waiting,
+        log,
     } = signed;
     if *checkpoints == 0 {
         return "\nno checkpoint".to_owned();
     }
+    let log = match log.as_str() {
+        "" => String::new(),
+        log => format!(", of log {log}"),
+    };
     let last =
-        format!("\n{checkpoints} checkpoints, the last at line {last} of {time} on {gateway}");
+        format!("\n{checkpoints} checkpoints, the last at line {last} of {time} on {gateway}{log}");
     match waiting {
         0 => last,
         waiting => format!("{last}\n{waiting} lines after it wait for the next one"),

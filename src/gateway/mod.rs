@@ -1,5 +1,6 @@
 //! Everything that a request may need, put together from a [`Config`]. Only `http` and `server` see the whole.
 
+mod audit_log;
 mod backend;
 #[cfg(feature = "engine")]
 mod editor_files;
@@ -26,6 +27,7 @@ mod shared_store;
 mod work;
 
 pub use crate::deployment::Runtime;
+pub use audit_log::check_signing_key;
 pub use backend::{Backend, Backends, RoutingError, Rules};
 #[cfg(feature = "engine")]
 pub use editor_files::open_editor;
@@ -41,7 +43,7 @@ pub use settings::{ConfigCheck, is_reloaded};
 pub use shards::Shards;
 pub use work::Work;
 
-use crate::audit::{Actor, Audit, Event, KeyError, SigningKey};
+use crate::audit::{Actor, Audit, Event, KeyError};
 use crate::auth::{self, Auth, AuthMethod, Caller, Permissions};
 use crate::comms::{Comms, Topics};
 use crate::config::{self, Config, WrittenSetting};
@@ -56,12 +58,12 @@ use crate::store::{self, Store};
 use crate::traces::Tracer;
 use crate::upstream;
 use arc_swap::ArcSwap;
+use audit_log::{keep_anchor, open_audit};
 use crypto::Secret;
 use flows::ids;
 use limits::conn_limit::ConnLimit;
 use serde_json::json;
 use smol_str::SmolStr;
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -179,7 +181,7 @@ pub enum Error {
     /// The packages of the node host cannot be read, or an interrupted installation not undone.
     #[cfg(feature = "engine")]
     #[error("engine.node_host: {0}")]
-    Palette(#[source] io::Error),
+    Palette(#[source] std::io::Error),
     /// The stored flows cannot be read or started.
     #[error("the stored flows: {0}")]
     Deployment(#[from] deployment::Error),
@@ -206,7 +208,7 @@ impl Gateway {
         let store = store?;
         let now = clock().as_secs();
         let identity = IdentitySigner::open(&config.identity)?;
-        let audit = open_audit(&config, &metrics, now).await?;
+        let audit = open_audit(&config, &store, &metrics, now).await?;
         sinks::start(&config.audit.sinks, &audit, &metrics, clock)?;
         let tracer = Tracer::start(config.traces.as_deref(), &metrics).map_err(Error::Traces)?;
         let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
@@ -350,6 +352,7 @@ impl Gateway {
         };
         let answered = provider_client::finish(self.auth.as_ref());
         tokio::join!(sinks::finish(&self.audit), traced, answered);
+        keep_anchor(&self.audit, &self.store, &mut None).await;
     }
 
     /// A fresh id for a request: 16 hexadecimal digits, no two of one gateway equal.
@@ -426,27 +429,6 @@ fn open_topics(
     topics
 }
 
-/// Whether the key that signs the audit log can be read, if there is one.
-pub fn check_signing_key(config: &Config) -> Result<(), KeyError> {
-    let path = config.audit.signing_key.as_deref();
-    path.map_or(Ok(()), |path| SigningKey::read(path).map(drop))
-}
-
-/// Opens the audit log and writes down that the gateway starts.
-async fn open_audit(config: &Config, metrics: &Arc<Metrics>, now: u64) -> Result<Audit, Error> {
-    check_signing_key(config)?;
-    let directory = &config.storage.directory;
-    let audit = Audit::open(&config.audit, directory, Arc::clone(metrics), now);
-    let audit = audit.map_err(Error::Audit)?;
-    let facts = json!({
-        "version": env!("CARGO_PKG_VERSION"), "config": config.file, "sha256": config.sha256,
-    });
-    let program = Actor::program();
-    let recorded = audit.durable(Event::Start, &program, now, facts).await;
-    recorded.map_err(|unavailable| Error::Audit(io::Error::other(unavailable)))?;
-    Ok(audit)
-}
-
 /// Users and sessions, and the password of the admin that was made; none if the API is open.
 async fn users(
     config: &Config,
@@ -477,11 +459,12 @@ async fn tick(gateway: Weak<Gateway>, clock: fn() -> Duration) {
     }
 }
 
-/// Deletes expired sessions from the store, closes expired proposals, and ends windows of the audit log's suppression, until the gateway is
-/// dropped.
+/// Deletes expired sessions from the store, closes expired proposals, ends windows of the audit log's suppression, and keeps
+/// the end of that log, until the gateway is dropped.
 async fn sweep(gateway: Weak<Gateway>, clock: fn() -> Duration) {
     let mut ticks = tokio::time::interval(SWEEP);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut anchor = None;
     loop {
         ticks.tick().await;
         let Some(gateway) = gateway.upgrade() else {
@@ -489,6 +472,7 @@ async fn sweep(gateway: Weak<Gateway>, clock: fn() -> Duration) {
         };
         let now = clock().as_secs();
         gateway.audit.tick(now);
+        keep_anchor(&gateway.audit, &gateway.store, &mut anchor).await;
         let expired = deployment::expire_proposals(&gateway.store, &gateway.audit, now).await;
         if let Err(error) = expired {
             tracing::error!(%error, "proposals that are over could not be closed");

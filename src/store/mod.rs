@@ -1,6 +1,7 @@
 //! Stores persistent data: sessions, history, the throttle's memory (one `SQLite` database) and the flow files
 //! (`flows.json`, `flows_cred.json`, as Node-RED names and formats them). Callers use plain async functions, no SQL.
 
+mod audit_head;
 mod commit;
 mod crash_loop;
 mod credentials;
@@ -40,6 +41,7 @@ mod upstream_history;
 mod write_ahead_log;
 mod written;
 
+pub use audit_head::audit_head;
 pub use deployments::{Page, Past};
 pub use engine_state::{flows_of, is_context, is_engine_state, is_global_context, take_over};
 pub use first_admin::has_generated_admin;
@@ -274,6 +276,8 @@ pub struct Revision {
 
 /// The name of the engine in the history; no upstream has it.
 pub const ENGINE: &str = "";
+/// The name of the fact that holds the end of the audit log.
+const AUDIT_HEAD: &str = "audit_head";
 /// The name of the fact that holds the hash of the `admin` made at the first start.
 pub const GENERATED_ADMIN: &str = "generated_admin";
 /// The kind, in the history, of a deployment that the program made because the one after it did not start.
@@ -296,6 +300,8 @@ pub struct Store {
     upstream_history: bool,
     /// The secret of the configuration.
     secret: Option<Secret>,
+    /// The name of the fact that holds the end of this gateway's audit log.
+    audit_head: String,
     /// `None`: no other gateway has it.
     shared: Option<shared::Shared>,
 }
@@ -309,6 +315,7 @@ impl Store {
             owner: Arc::new(owner),
             upstream_history: config.history > 0,
             secret: config.credential_secret.clone(),
+            audit_head: audit_head::name(config),
             shared,
         })
     }

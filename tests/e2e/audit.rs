@@ -223,8 +223,27 @@ async fn a_log_that_was_rewritten_whole_while_the_gateway_was_stopped_is_found_w
     let log = directory.path().join("data/audit.log");
     let whole = fs::read_to_string(&log).unwrap();
     let kept: Vec<&str> = whole.lines().take(5).collect();
-    fs::write(&log, kept.join("\n") + "\n").unwrap();
-    fs::remove_file(directory.path().join("data/audit.head")).unwrap();
+    let data = directory.path().join("data");
+    let cut = || {
+        fs::write(&log, kept.join("\n") + "\n").unwrap();
+        fs::remove_file(data.join("audit.head")).unwrap();
+    };
+    cut();
+    run().await;
+    for key in [&[] as &[&str], &["--key", &public]] {
+        let (code, output) = verify(directory.path(), key);
+        assert!(
+            code == 1
+                && output.contains("audit.log:6: before this line are missing: numbers 6 to 8"),
+            "the database shows it: {output}"
+        );
+    }
+
+    // The same without the database.
+    cut();
+    for file in ["flowgate.db", "flowgate.db-wal", "flowgate.db-shm"] {
+        let _ = fs::remove_file(data.join(file));
+    }
     run().await;
     let (code, output) = verify(directory.path(), &[]);
     assert_eq!(code, 0, "the chain alone does not show it: {output}");
@@ -244,6 +263,81 @@ async fn a_log_that_was_rewritten_whole_while_the_gateway_was_stopped_is_found_w
             ),
         "{output}"
     );
+}
+
+#[tokio::test]
+async fn a_log_that_was_deleted_does_not_begin_again_unseen() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let lines = "[[audit.sink]]\ntype = \"webhook\"\nurl = \"http://127.0.0.1:9/\"\nsecret = \"a secret of the webhook\"\n";
+    let run = async |is_damaged: bool| {
+        let process = Process::start(lines, directory.path());
+        process.sign_in("admin").await;
+        let ready = process.operations("/readyz").await.json();
+        let problem = ready["audit"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(problem.starts_with("damaged: "), is_damaged, "{ready}");
+        process.signal("TERM");
+        process.end();
+        fs::read_to_string(data.join("audit.log")).unwrap()
+    };
+    let first = run(false).await;
+    let last = first.lines().count();
+    let id = fs::read_to_string(data.join("audit.id")).unwrap();
+    assert!(first.lines().next().unwrap().contains(id.trim()), "{first}");
+
+    // All that belongs to the log; verified before and after the gateway has gone on.
+    for entry in fs::read_dir(&data).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with("audit.")
+        {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let (code, output) = verify(directory.path(), &[]);
+    assert!(
+        code == 1 && output.contains(&format!("are missing: numbers 1 to {last}")),
+        "{output}"
+    );
+    let second = run(true).await;
+    let records: Vec<Json> = second
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let reasons = ["audit.head is missing or damaged", "lines are missing"];
+    for (record, reason) in records.iter().zip(reasons) {
+        assert_eq!(
+            (&record["event"], &record["reason"]),
+            (&json!("audit.repaired"), &json!(reason))
+        );
+    }
+    assert_eq!(records[0]["seq"], last + 1, "no number comes twice");
+    let (code, output) = verify(directory.path(), &[]);
+    assert!(
+        code == 1 && output.contains(&format!("are missing: numbers 1 to {last}")),
+        "{output}"
+    );
+    assert_eq!(fs::read_to_string(data.join("audit.id")).unwrap(), id);
+
+    // The next start finds the log as the gateway has left it.
+    run(false).await;
+
+    // Without the database it is another log, for which no position of a sink counts.
+    for entry in fs::read_dir(&data).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if name.starts_with("flowgate.db")
+            || ["audit.log", "audit.head", "audit.id"].contains(&name.as_str())
+        {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    run(false).await;
+    assert_ne!(fs::read_to_string(data.join("audit.id")).unwrap(), id);
 }
 
 #[tokio::test]

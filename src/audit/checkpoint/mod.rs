@@ -162,6 +162,8 @@ pub(super) struct Signer {
     id: String,
     /// The name of the machine.
     gateway: String,
+    /// The identity of the log.
+    log: String,
     /// The longest time, seconds, that a line waits for its checkpoint.
     every: u64,
     /// The first line that the next checkpoint vouches for.
@@ -172,12 +174,18 @@ pub(super) struct Signer {
 
 impl Signer {
     /// For a log whose last line is `last`: that and those before it are not vouched for.
-    pub(super) fn open(path: &Path, every: Duration, last: u64) -> Result<Self, KeyError> {
+    pub(super) fn open(
+        path: &Path,
+        every: Duration,
+        last: u64,
+        log: &str,
+    ) -> Result<Self, KeyError> {
         let key = SigningKey::read(path)?;
         Ok(Self {
             id: key.public().id(),
             key,
             gateway: super::machine_name(),
+            log: log.to_owned(),
             every: every.as_secs(),
             from: last + 1,
             since: None,
@@ -207,7 +215,8 @@ impl Signer {
     /// The record to be signed.
     pub(super) fn entry(&self, now: u64) -> Entry {
         let facts = json!({
-            "gateway": self.gateway, "key": self.id, "from": self.from, "signature": "",
+            "gateway": self.gateway, "log": self.log, "key": self.id, "from": self.from,
+            "signature": "",
         });
         Entry::of_program(Event::Checkpoint, facts, now)
     }
@@ -230,6 +239,8 @@ pub(super) struct Seal {
     pub(super) key: String,
     /// The name of the machine.
     pub(super) gateway: String,
+    /// The identity of the log; empty: an older version wrote it.
+    pub(super) log: String,
     /// The first line that it vouches for.
     pub(super) from: u64,
     pub(super) time: String,
@@ -247,6 +258,7 @@ impl Seal {
             signature: decoded.ok().filter(|_| placed).unwrap_or_default(),
             key: read.key.clone(),
             gateway: read.gateway.clone(),
+            log: read.log.clone(),
             from: read.from,
             time: read.time.clone(),
         }

@@ -107,6 +107,7 @@ impl Place {
 
     fn trust(&self) -> Trust {
         Trust {
+            anchor: None,
             keys: vec![self.key().public()],
             ..Trust::default()
         }
