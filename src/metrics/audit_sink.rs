@@ -7,6 +7,7 @@ use metrics_exporter_prometheus::PrometheusRecorder;
 /// Counters and gauges of one sink.
 pub struct AuditSink {
     delivered: Counter,
+    sent: Counter,
     failures: Counter,
     lost: Counter,
     lag_records: Gauge,
@@ -20,7 +21,11 @@ impl AuditSink {
         Self {
             delivered: count(
                 "flowgate_audit_sink_records_total",
-                "Audit records that the sink has taken.",
+                "Audit records that the sink has acknowledged.",
+            ),
+            sent: count(
+                "flowgate_audit_sink_sent_total",
+                "Audit records that were sent to the sink over a protocol without acknowledgements.",
             ),
             failures: count(
                 "flowgate_audit_sink_failures_total",
@@ -48,6 +53,11 @@ impl AuditSink {
     /// It has taken records.
     pub fn delivered(&self, records: u64) {
         self.delivered.increment(records);
+    }
+
+    /// Records were sent to it, which cannot acknowledge them.
+    pub fn sent(&self, records: u64) {
+        self.sent.increment(records);
     }
 
     /// It did not take a batch.

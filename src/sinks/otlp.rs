@@ -1,5 +1,6 @@
 //! Records for a collector of OpenTelemetry: logs of OTLP/HTTP 1.x, as JSON.
 
+use super::Origin;
 use crate::audit::{Batch, Record, from_rfc3339};
 use crate::otlp::{attribute, headers, number, resource, scope};
 use bytes::Bytes;
@@ -12,24 +13,26 @@ const INFO: (u8, &str) = (9, "INFO");
 
 /// The head and the body of the request for a batch.
 pub(super) fn request(
-    gateway: &str,
+    from: &Origin<'_>,
     token: Option<&Secret>,
     batch: &Batch,
 ) -> Result<(HeaderMap, Bytes), String> {
-    let records: Vec<Value> = batch.records.iter().map(log_record).collect();
+    let records = batch.records.iter();
+    let records: Vec<Value> = records.map(|record| log_record(from.log, record)).collect();
     let logs = json!({ "resourceLogs": [{
-        "resource": resource(gateway),
+        "resource": resource(from.host),
         "scopeLogs": [{ "scope": scope("flowgate.audit"), "logRecords": records }],
     }] });
     Ok((headers(token)?, logs.to_string().into()))
 }
 
 /// The body is the line as it is in the log, so that its place in the chain can be checked.
-fn log_record(record: &Record) -> Value {
+fn log_record(log: &str, record: &Record) -> Value {
     let nanos = from_rfc3339(&record.time).unwrap_or_default() * 1_000_000_000;
     let mut attributes = vec![
         attribute("event.name", &record.event),
         number("flowgate.audit.seq", record.seq),
+        attribute("flowgate.audit.log", log),
     ];
     let fields: Value = serde_json::from_str(&record.line).unwrap_or_default();
     for (field, name) in [("user", "user.name"), ("address", "client.address")] {
@@ -65,7 +68,11 @@ mod tests {
             records: vec![record.clone()],
             missing: 0,
         };
-        let (headers, body) = request("gate", Some(&Secret::new("abc".into())), &batch).unwrap();
+        let from = Origin {
+            host: "gate",
+            log: "0a1b",
+        };
+        let (headers, body) = request(&from, Some(&Secret::new("abc".into())), &batch).unwrap();
         assert_eq!(headers[AUTHORIZATION], "Bearer abc");
         let logs: Value = serde_json::from_slice(&body).unwrap();
         let found = &logs["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0];
@@ -82,6 +89,7 @@ mod tests {
             [
                 "event.name",
                 "flowgate.audit.seq",
+                "flowgate.audit.log",
                 "user.name",
                 "client.address"
             ]

@@ -1,5 +1,6 @@
 //! Records for a webhook: a POST of JSON, signed with HMAC-SHA256 over time and body.
 
+use super::Origin;
 use crate::audit::Batch;
 use bytes::Bytes;
 use crypto::{Secret, hex, hmac_sha256};
@@ -11,12 +12,12 @@ use serde_json::Value;
 const TIMESTAMP: HeaderName = HeaderName::from_static("flowgate-timestamp");
 /// `sha256=` and the tag in hexadecimal, of the timestamp, a dot and the body.
 const SIGNATURE: HeaderName = HeaderName::from_static("flowgate-signature");
-/// The same for the same records of the same gateway.
+/// The same for the same records of the same log.
 const ID: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The head and the body of the request for a batch, at this time.
 pub(super) fn request(
-    gateway: &str,
+    from: &Origin<'_>,
     secret: &Secret,
     batch: &Batch,
     now: u64,
@@ -27,16 +28,17 @@ pub(super) fn request(
         .iter()
         .map(|record| record.line.as_str())
         .collect();
-    let name = Value::from(gateway);
-    let body = format!("{{\"gateway\":{name},\"records\":[{}]}}", lines.join(","));
+    let name = Value::from(from.host);
+    let (log_name, lines) = (Value::from(from.log), lines.join(","));
+    let body = format!("{{\"gateway\":{name},\"log\":{log_name},\"records\":[{lines}]}}");
     let tag = hmac_sha256(
         secret.reveal().as_bytes(),
         format!("{now}.{body}").as_bytes(),
     );
     let first = batch.records.first().map_or(0, |record| record.seq);
     let last = batch.records.last().map_or(0, |record| record.seq);
-    let plain = gateway.chars().filter(char::is_ascii_graphic);
-    let id = format!("{}:{first}-{last}", plain.collect::<String>());
+    let plain = from.host.chars().filter(char::is_ascii_graphic);
+    let id = format!("{}:{}:{first}-{last}", plain.collect::<String>(), from.log);
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(TIMESTAMP, HeaderValue::from(now));

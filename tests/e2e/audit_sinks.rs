@@ -12,8 +12,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 const TAKES: u8 = 0;
@@ -114,9 +115,10 @@ impl SyslogServer {
             let (head, line) = message.split_at(message.find(" {").unwrap() + 1);
             let record: Json = serde_json::from_str(line).unwrap();
             let start = format!(
-                "<110>1 {} {} flowgate - {} [meta sequenceId=\"{}\"] ",
+                "<110>1 {} {} flowgate {} {} [meta sequenceId=\"{}\"] ",
                 record["time"].as_str().unwrap(),
                 flowgate::audit::machine_name(),
+                head.split(' ').nth(4).filter(|id| is_id(id)).unwrap(),
                 record["event"].as_str().unwrap(),
                 record["seq"],
             );
@@ -127,6 +129,11 @@ impl SyslogServer {
         }
         records
     }
+}
+
+/// Whether it is the identity of a log.
+fn is_id(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Reads frames: a length, a space, and so many bytes.
@@ -289,7 +296,9 @@ impl Webhook {
             let content: Json = serde_json::from_str(body).unwrap();
             let all = content["records"].as_array().unwrap();
             let name = content["gateway"].as_str().unwrap();
-            let id = format!("{name}:{}-{}", all[0]["seq"], all[all.len() - 1]["seq"]);
+            let log = content["log"].as_str().filter(|id| is_id(id)).unwrap();
+            let (first, last) = (&all[0]["seq"], &all[all.len() - 1]["seq"]);
+            let id = format!("{name}:{log}:{first}-{last}");
             assert_eq!(field("idempotency-key: "), id);
             for record in all.iter().map(Json::to_string) {
                 if !records.contains(&record) {
@@ -343,7 +352,9 @@ async fn a_webhook_that_fails_blocks_nothing_up_to_its_bound_and_then_on_failure
         let directory = gateway.stop().await;
         assert_eq!(hook.records(), log(directory.path()), "{on_failure}");
         let lost = fs::read_to_string(directory.path().join("data/audit.sink.hook")).unwrap();
-        let position: usize = lost.trim().parse().unwrap();
+        let (position, log_id) = lost.trim().split_once(' ').unwrap();
+        assert!(is_id(log_id), "{lost}");
+        let position: usize = position.parse().unwrap();
         assert_eq!(position, log(directory.path()).len());
     }
 }
@@ -373,6 +384,141 @@ async fn a_collector_of_opentelemetry_gets_the_records_with_its_token() {
         );
     }
     assert_eq!(lines, log(directory.path()));
+}
+
+/// A proxy of TCP: it takes every connection and what comes on it, before it tries to reach its server; without one it ends the
+/// connection, as `HAProxy` and nginx do.
+struct Proxy {
+    address: SocketAddr,
+    /// The server, while there is one.
+    server: Arc<Mutex<Option<SocketAddr>>>,
+}
+
+impl Proxy {
+    /// It tries for this long to reach its server.
+    async fn start(patience: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = Arc::<Mutex<Option<SocketAddr>>>::default();
+        let behind = Arc::clone(&server);
+        tokio::spawn(async move {
+            loop {
+                let (mut front, _) = listener.accept().await.unwrap();
+                let server = *behind.lock().unwrap();
+                tokio::spawn(async move {
+                    let Some(server) = server else {
+                        let mut taken = [0; 4096];
+                        let taking =
+                            async { while front.read(&mut taken).await.is_ok_and(|n| n > 0) {} };
+                        let _ = tokio::time::timeout(patience, taking).await;
+                        tokio::time::sleep(patience).await;
+                        let _ = front.shutdown().await;
+                        return;
+                    };
+                    let mut back = TcpStream::connect(server).await.unwrap();
+                    let _ = tokio::io::copy_bidirectional(&mut front, &mut back).await;
+                });
+            }
+        });
+        Self { address, server }
+    }
+}
+
+/// A syslog server without TLS; its address, and what it has read.
+async fn plain_syslog_server() -> (SocketAddr, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let received = Arc::<Mutex<Vec<u8>>>::default();
+    let all = Arc::clone(&received);
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let all = Arc::clone(&all);
+            tokio::spawn(async move {
+                let mut bytes = Vec::new();
+                if stream.read_to_end(&mut bytes).await.is_ok() {
+                    all.lock().unwrap().extend(bytes);
+                }
+            });
+        }
+    });
+    (address, received)
+}
+
+#[tokio::test]
+async fn records_that_a_proxy_takes_for_a_syslog_server_that_is_gone_are_kept_and_sent_again() {
+    for patience in [Duration::ZERO, Duration::from_secs(1)] {
+        let proxy = Proxy::start(patience).await;
+        let lines = format!(
+            "[[audit.sink]]\ntype = \"syslog\"\nurl = \"tcp://{}\"\nmax_lag = \"1s\"\n",
+            proxy.address
+        );
+        let gateway = Gateway::with(&lines);
+        gateway.sign_in("admin").await;
+        let readyz = async || gateway.operations("/readyz").await.json();
+        until("the sink lags", async || {
+            readyz().await["status"] == "degraded"
+        })
+        .await;
+        let audit = readyz().await["audit"].to_string();
+        assert!(audit.contains("lagging"), "{audit}");
+        let taken = "flowgate_audit_sink_records_total{sink=\"syslog\"}";
+        assert_eq!(gateway.metric(taken).await, Some(0.0));
+        assert!(
+            !gateway
+                .directory
+                .path()
+                .join("data/audit.sink.syslog")
+                .exists()
+        );
+
+        let (server, received) = plain_syslog_server().await;
+        *proxy.server.lock().unwrap() = Some(server);
+        until("a probe has found the server", async || {
+            readyz().await["status"] == "ready"
+        })
+        .await;
+        assert_eq!(
+            gateway.metric(taken).await,
+            Some(0.0),
+            "none is acknowledged"
+        );
+        let sent = "flowgate_audit_sink_sent_total{sink=\"syslog\"}";
+        assert!(gateway.metric(sent).await >= Some(2.0));
+        let directory = gateway.stop().await;
+        let lines = log(directory.path());
+        let all = || {
+            let messages = frames(&received.lock().unwrap());
+            let has = |line: &String| messages.iter().any(|message| message.ends_with(&**line));
+            lines.iter().all(has)
+        };
+        until("nothing is missing", async || all()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_collector_that_counts_more_rejected_records_than_it_got_is_not_believed() {
+    let collector = MockUpstream::start(|_| {
+        let body = "{\"partialSuccess\":{\"rejectedLogRecords\":\"18446744073709551615\"}}";
+        Action::Respond(ok("application/json", body))
+    })
+    .await;
+    let lines = format!(
+        "[[audit.sink]]\ntype = \"otlp\"\nurl = \"http://{}/v1/logs\"\n",
+        collector.address
+    );
+    let gateway = Gateway::with(&lines);
+    gateway.sign_in("admin").await;
+    let lost = "flowgate_audit_sink_lost_total{sink=\"otlp\"}";
+    until("the records are rejected", async || {
+        gateway.metric(lost).await >= Some(2.0)
+    })
+    .await;
+    let written = gateway.audit().len();
+    let written = f64::from(u32::try_from(written).unwrap());
+    assert!(gateway.metric(lost).await <= Some(written));
+    let taken = "flowgate_audit_sink_records_total{sink=\"otlp\"}";
+    assert_eq!(gateway.metric(taken).await, Some(0.0));
 }
 
 #[tokio::test]
