@@ -34,7 +34,7 @@ pub(super) struct Locked {
 
 /// A package that npm would take from elsewhere than a registry.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stranger {
+pub(super) struct ForeignPackage {
     /// Its path below the directory.
     pub(super) path: String,
     /// Where it would come from.
@@ -93,7 +93,11 @@ impl LockFile {
     }
 
     /// The first package that none of `before` has, and whose archive, with its hash, no registry of these addresses has.
-    pub(super) fn stranger(&self, before: [&Self; 2], registries: &[Origin]) -> Option<Stranger> {
+    pub(super) fn foreign_package(
+        &self,
+        before: [&Self; 2],
+        registries: &[Origin],
+    ) -> Option<ForeignPackage> {
         let is_known = |path: &str, locked: &Locked| {
             let mut before = before.iter();
             before.any(|lock| lock.packages.get(path) == Some(locked))
@@ -112,7 +116,7 @@ impl LockFile {
                     && (locked.is_bundled || is_of_registry(locked)))
         })?;
         let from = locked.resolved.clone();
-        Some(Stranger {
+        Some(ForeignPackage {
             path: path.clone(),
             from: from
                 .filter(|from| !from.is_empty())
@@ -153,11 +157,13 @@ mod tests {
         let registries = ["https://npm.example/", "http://127.0.0.1:4873"];
         let registries = registries.map(|address| Origin::of(address).unwrap());
         let none = LockFile::default();
-        let stranger = |path: &str, facts: &str| {
+        let foreign = |path: &str, facts: &str| {
             let text = format!("{{\"packages\":{{\"\":{{}},\"{path}\":{{{facts}}}}}}}");
             let after = lock(&text);
-            assert_eq!(after.stranger([&none, &after], &registries), None);
-            after.stranger([&none, &none], &registries).map(|s| s.from)
+            assert_eq!(after.foreign_package([&none, &after], &registries), None);
+            after
+                .foreign_package([&none, &none], &registries)
+                .map(|s| s.from)
         };
         let hash = "\"integrity\":\"sha512-x\"";
         for resolved in [
@@ -166,14 +172,11 @@ mod tests {
             "http://127.0.0.1:4873/a.tgz",
         ] {
             let facts = format!("\"resolved\":\"{resolved}\"");
-            assert_eq!(stranger("node_modules/a", &format!("{facts},{hash}")), None);
-            assert_eq!(
-                stranger("node_modules/a", &facts).as_deref(),
-                Some(resolved)
-            );
+            assert_eq!(foreign("node_modules/a", &format!("{facts},{hash}")), None);
+            assert_eq!(foreign("node_modules/a", &facts).as_deref(), Some(resolved));
         }
-        assert_eq!(stranger("node_modules/a", hash), None);
-        assert_eq!(stranger("node_modules/a", "\"inBundle\":true"), None);
+        assert_eq!(foreign("node_modules/a", hash), None);
+        assert_eq!(foreign("node_modules/a", "\"inBundle\":true"), None);
         for resolved in [
             "git+ssh://git@github.com/a/b.git#c",
             "https://npm.example.evil/a.tgz",
@@ -184,16 +187,13 @@ mod tests {
             "../a",
         ] {
             let facts = format!("\"resolved\":\"{resolved}\",{hash}");
-            assert_eq!(
-                stranger("node_modules/a", &facts).as_deref(),
-                Some(resolved)
-            );
+            assert_eq!(foreign("node_modules/a", &facts).as_deref(), Some(resolved));
         }
         let local = Some("a directory of this machine".to_owned());
         let link = format!("{hash},\"link\":true");
-        assert_eq!(stranger("node_modules/a", &link), local);
-        assert_eq!(stranger("node_modules/a", ""), local);
-        assert_eq!(stranger("../a", "\"inBundle\":true"), local);
+        assert_eq!(foreign("node_modules/a", &link), local);
+        assert_eq!(foreign("node_modules/a", ""), local);
+        assert_eq!(foreign("../a", "\"inBundle\":true"), local);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::editor::{InstalledPackages, Packages};
 use backup::Backup;
 use disabled::DisabledSets;
 use engine::Engine;
-use lock_file::{LockFile, Stranger};
+use lock_file::{ForeignPackage, LockFile};
 use npm::Npm;
 use std::collections::BTreeSet;
 use std::fs;
@@ -209,7 +209,9 @@ impl Palette {
         self.npm.resolve(name, version).await?;
         let wanted = LockFile::read(&self.directory.join("package-lock.json"));
         let registries = self.npm.registries().await?;
-        if let Some(Stranger { path, from }) = wanted.stranger([before, &there], &registries) {
+        if let Some(ForeignPackage { path, from }) =
+            wanted.foreign_package([before, &there], &registries)
+        {
             let package = path;
             return Err(Error::Foreign { package, from });
         }

@@ -3,7 +3,9 @@
 
 use crate::bystander::waits;
 use crate::client::{PASSWORD, Request};
+use crate::fail_over::cluster;
 use crate::harness::{Gateway, flow_set, page, public, until};
+use crate::isolation::children;
 use crate::stopwatch::Stopwatch;
 use hyper::body::Incoming;
 use hyper::{Response, StatusCode};
@@ -79,6 +81,35 @@ async fn a_flood_of_checks_of_one_user_lets_others_sign_in_within_a_second() {
         assert_eq!(deployed.status, 200, "another user deploys meanwhile");
     };
     beside_a_flood(flood, Box::pin(meanwhile)).await;
+}
+
+#[tokio::test]
+async fn a_flood_of_checks_of_one_user_costs_the_leader_of_a_cluster_no_lease() {
+    let (_postgres, one, other) = cluster().await;
+    let token = one.sign_in("admin").await;
+    let flows = flow_set(&[page("a", "/a", "runs")]);
+    one.deploy(&token, &flows).await;
+    let engine = children(one.process().id());
+    let reader = one.sign_in("reader").await;
+    let body = json!({ "flows": large(4 << 20) });
+    let check = one.post("/gateway/check").token(&reader);
+    let check = check.header("Service-API-Version", "v2").json(&body);
+    let flood = async || check.clone().send().await.status;
+    let meanwhile = async {
+        // Three times as long as a lease of `grace = "3s"` lasts without a renewal.
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            assert!(one.leads().await && !other.leads().await);
+            let answer = one.get("/a").send().await;
+            assert_eq!((answer.status, answer.text().as_str()), (200, "runs"));
+        }
+    };
+    beside_a_flood(flood, Box::pin(meanwhile)).await;
+    assert_eq!(
+        children(one.process().id()),
+        engine,
+        "the engine has not ended"
+    );
 }
 
 #[tokio::test]

@@ -348,8 +348,9 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(served.access(&Method::GET, &long), None);
         }
+        // Without the budget it takes hours; a busy machine takes some seconds.
         assert!(
-            began.elapsed() < Duration::from_secs(1),
+            began.elapsed() < Duration::from_secs(30),
             "{:?}",
             began.elapsed()
         );

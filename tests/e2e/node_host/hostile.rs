@@ -251,8 +251,9 @@ async fn a_budget_bounds_the_matching_of_long_paths_to_many_hostile_routes() {
         assert_eq!(answer.status, 401);
     }
     hosted.show("/show").await;
+    // Without the budget it takes hours; a busy machine takes some seconds.
     assert!(
-        began.elapsed() < Duration::from_secs(5),
+        began.elapsed() < Duration::from_secs(30),
         "{:?}",
         began.elapsed()
     );
