@@ -1,5 +1,5 @@
-//! The end of the log as it is kept next to its files, in the database: without it, a log that was cut or deleted together
-//! with `audit.head` would begin again as if there had been none.
+//! The end of the log as it is kept next to its files, in the database: without it, a log that was
+//! cut or deleted together with `audit.head` would begin again as if there had been none.
 
 use super::files;
 use super::record::{ChainHash, Read};
@@ -41,7 +41,8 @@ impl Anchor {
     }
 }
 
-/// The last line known to be durable, by `audit.head` and by the anchor; adds what is wrong with the former.
+/// The last line known to be durable, by `audit.head` and by the anchor; adds what is wrong with
+/// the former.
 pub(super) fn known_end(
     directory: &Path,
     anchor: Option<&Anchor>,

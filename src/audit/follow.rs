@@ -37,8 +37,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// At the position that is stored; a new sink is at the beginning of the log, and one with the position of another
-    /// log, too.
+    /// At the position that is stored; a new sink is at the beginning of the log, and one with the
+    /// position of another log, too.
     pub(super) fn open(directory: &Path, name: &str, log: &str) -> Self {
         let file = directory.join(format!("audit.sink.{name}"));
         let text = fs::read_to_string(&file).unwrap_or_default();

@@ -11,7 +11,8 @@ pub enum Health {
     Well,
     /// It has nearly reached its size, and none of its files is old enough to be removed.
     Filling,
-    /// Only its reserve is left: security-relevant records are written, and those of users with `*`.
+    /// Only its reserve is left: security-relevant records are written, and those of users with
+    /// `*`.
     Reserve,
     /// It has reached its size: only the program's own records are written.
     Full,
@@ -50,7 +51,7 @@ impl Health {
 #[derive(Debug, Default)]
 pub struct Monitor {
     health: AtomicU8,
-    /// Whether this start has found a log that was cut or changed.
+    /// True if this start has found a log that was cut or changed.
     damaged: AtomicBool,
     followers: Followers,
 }

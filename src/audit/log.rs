@@ -44,7 +44,7 @@ pub(super) struct Log {
     end: watch::Sender<ChainHash>,
     /// The identity of the log.
     id: String,
-    /// Whether the log was cut or changed while the gateway did not run.
+    /// True if the log was cut or changed while the gateway did not run.
     damaged: bool,
 }
 
@@ -66,7 +66,8 @@ struct Current {
 }
 
 impl Log {
-    /// Opens the log where it ends, repairs that end and writes down that it did. `anchor` is a line that it must have.
+    /// Opens the log where it ends, repairs that end and writes down that it did. `anchor` is a
+    /// line that it must have.
     pub(super) fn open(
         config: &config::Audit,
         directory: &Path,
@@ -176,7 +177,7 @@ impl Log {
         &self.id
     }
 
-    /// Whether the log was cut or changed while the gateway did not run.
+    /// Returns whether the log was cut or changed while the gateway did not run.
     pub(super) fn is_damaged(&self) -> bool {
         self.damaged
     }

@@ -61,7 +61,8 @@ pub struct Actor {
     pub address: Option<IpAddr>,
     /// The request's id.
     pub request: String,
-    /// Whether this is the program, or a caller with `*`, whose records may use the reserve of the log.
+    /// True if this is the program, or a caller with `*`, whose records may use the reserve of the
+    /// log.
     pub has_all: bool,
 }
 
@@ -228,7 +229,8 @@ impl Audit {
             .map(|queue| queue.push(Order::Tick(now)));
     }
 
-    /// Whether records may be lost or refused, and acts that are not recorded must not happen.
+    /// Returns whether records may be lost or refused, and acts that are not recorded must not
+    /// happen.
     pub fn refuses(&self) -> bool {
         let monitor = &self.0.monitor;
         let lost = matches!(

@@ -1,5 +1,5 @@
-//! The queue before the writer: one order of records, and a limit for each class, so that neither refusals nor what one user
-//! repeats displace anything.
+//! The queue before the writer: one order of records, and a limit for each class, so that neither
+//! refusals nor what one user repeats displace anything.
 
 use super::Event;
 use super::record::Entry;
@@ -13,7 +13,8 @@ use tokio::sync::oneshot;
 /// Records that may wait to be written, beside refusals; further ones are lost, or refuse the act. Our choice: some
 /// MiB, seconds of a disk that hangs.
 const WAITING: usize = 4096;
-/// The same of records that any user can repeat, without their callers waiting; further ones are counted.
+/// The same of records that any user can repeat, without their callers waiting; further ones are
+/// counted.
 const WAITING_REPEATED: usize = WAITING / 2;
 /// Refusals that may wait to be written; further ones are counted. Our choice: far less than the others may.
 const WAITING_REFUSED: usize = 1024;

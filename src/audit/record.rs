@@ -92,8 +92,8 @@ impl ChainHash {
         }
     }
 
-    /// The next line, without a line feed: JSON never has one inside. Characters that readers do not
-    /// see are escaped, so that no record looks like another, or like two.
+    /// The next line, without a line feed: JSON never has one inside. Characters that readers do
+    /// not see are escaped, so that no record looks like another, or like two.
     pub(super) fn next(&self, entry: &Entry) -> String {
         let mut fields = Map::new();
         fields.insert("seq".into(), (self.seq + 1).into());

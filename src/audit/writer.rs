@@ -158,7 +158,7 @@ impl Output {
         matches!(self.monitor.health(), Health::Full | Health::Failing)
     }
 
-    /// Whether only the reserve of the log is left.
+    /// Returns whether only the reserve of the log is left.
     fn has_only_reserve(&self) -> bool {
         matches!(self.trail.health(), Health::Reserve | Health::Full)
     }

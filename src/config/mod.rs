@@ -543,10 +543,11 @@ pub struct Engine {
     pub threads: usize,
     /// The time-out for closing a node (15 s, as in Node-RED).
     pub close_timeout: Duration,
-    /// Memory of all function nodes together, bytes. The work of another node on one message may make a quarter of it.
+    /// Memory of all function nodes together, bytes. The work of another node on one message may
+    /// make a quarter of it.
     pub script_memory: usize,
-    /// Longest run of a function node's synchronous code when the node sets no limit of its own, and of another node's
-    /// work on one message.
+    /// Longest run of a function node's synchronous code when the node sets no limit of its own,
+    /// and of another node's work on one message.
     pub script_timeout: Duration,
     /// Directory with the `node_modules` of function nodes: that of the flows, as in Node-RED; no setting of the file.
     pub modules: PathBuf,

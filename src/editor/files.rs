@@ -23,7 +23,8 @@ pub struct File {
     pub modified: String,
 }
 
-/// The longest text that is read: help, words, a page. Our choice: those of the stock editor have up to 100 KiB.
+/// The longest text that is read: help, words, a page. Our choice: those of the stock editor have
+/// up to 100 KiB.
 const LARGEST_TEXT: u64 = 16 << 20;
 
 /// A folder with all that is below it, by a path that was canonical when it was found.

@@ -9,7 +9,7 @@ use serde_json::json;
 use std::io;
 use std::sync::Arc;
 
-/// Whether the key that signs the audit log can be read, if there is one.
+/// Returns whether the key that signs the audit log can be read, if there is one.
 pub fn check_signing_key(config: &Config) -> Result<(), KeyError> {
     let path = config.audit.signing_key.as_deref();
     path.map_or(Ok(()), |path| SigningKey::read(path).map(drop))

@@ -459,8 +459,8 @@ async fn tick(gateway: Weak<Gateway>, clock: fn() -> Duration) {
     }
 }
 
-/// Deletes expired sessions from the store, closes expired proposals, ends windows of the audit log's suppression, and keeps
-/// the end of that log, until the gateway is dropped.
+/// Deletes expired sessions from the store, closes expired proposals, ends windows of the audit
+/// log's suppression, and keeps the end of that log, until the gateway is dropped.
 async fn sweep(gateway: Weak<Gateway>, clock: fn() -> Duration) {
     let mut ticks = tokio::time::interval(SWEEP);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

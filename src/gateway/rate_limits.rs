@@ -1,8 +1,9 @@
 //! Limits of requests: of a user or service token everywhere, and of each caller at a `[[route]]`.
 //!
-//! Each is a token bucket in a concurrent map; a request takes one shard of it. An IPv6 address counts with its /64, /56
-//! and /48. Where there is no room for another caller, those who used the least of their limits are forgotten: they
-//! have a whole limit again, and one who has used up a limit is remembered. Addresses displace no users.
+//! Each is a token bucket in a concurrent map; a request takes one shard of it. An IPv6 address
+//! counts with its /64, /56 and /48. Where there is no room for another caller, those who used the
+//! least of their limits are forgotten: they have a whole limit again, and one who has used up a
+//! limit is remembered. Addresses displace no users.
 
 use crate::config::{RateLimit, Route};
 use dashmap::DashMap;
@@ -96,8 +97,9 @@ impl RateLimits {
         }
     }
 
-    /// Counts a request with each network around its address. The widest comes first, so that one that is over its limit
-    /// adds no more buckets. A request that one of them refuses counts for none.
+    /// Counts a request with each network around its address. The widest comes first, so that one
+    /// that is over its limit adds no more buckets. A request that one of them refuses counts for
+    /// none.
     fn count_address(
         &self,
         route: &SmolStr,

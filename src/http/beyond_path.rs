@@ -1,5 +1,5 @@
-//! What a flow, a package or an upstream may not say for more than its own paths: console, editor and
-//! the endpoints of others have the same host.
+//! What a flow, a package or an upstream may not say for more than its own paths: console, editor
+//! and the endpoints of others have the same host.
 
 use super::access_error::AccessError;
 use super::error::Error;

@@ -31,8 +31,8 @@ use std::time::Duration;
 
 type Answer = Result<Response<Body>, Error>;
 
-/// Requests of one address (IPv6: a /64, four times as many of a /56, eight times of a /48). Our choice: an office that signs
-/// in on Monday morning, two requests each.
+/// Requests of one address (IPv6: a /64, four times as many of a /56, eight times of a /48). Our
+/// choice: an office that signs in on Monday morning, two requests each.
 const LIMIT: RateLimit = RateLimit {
     requests: 300,
     period: Duration::from_mins(1),

@@ -3,8 +3,8 @@
 
 use super::lock_file::{LockFile, Origin};
 
-/// A package of the file is known, of a registry of ours with a hash, or from elsewhere; and only one that is new under its own
-/// name has scripts.
+/// A package of the file is known, of a registry of ours with a hash, or from elsewhere; and only
+/// one that is new under its own name has scripts.
 pub fn lock_file(data: &[u8]) {
     let Ok(lock) = serde_json::from_slice::<LockFile>(data) else {
         return;

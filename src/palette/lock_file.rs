@@ -24,10 +24,10 @@ pub(super) struct Locked {
     /// The address of its archive.
     #[serde(default)]
     resolved: Option<String>,
-    /// Whether it is in the archive of the package around it.
+    /// True if it is in the archive of the package around it.
     #[serde(default, rename = "inBundle")]
     is_bundled: bool,
-    /// Whether it is a link to a directory.
+    /// True if it is a link to a directory.
     #[serde(default, rename = "link")]
     is_link: bool,
 }
@@ -80,8 +80,8 @@ impl LockFile {
         self.packages.get(&format!("node_modules/{name}"))
     }
 
-    /// The paths of packages of these names that `before` does not have in the same version. A package that only stands
-    /// under such a name, or came within the archive of another, is none.
+    /// The paths of packages of these names that `before` does not have in the same version. A
+    /// package that only stands under such a name, or came within the archive of another, is none.
     pub(super) fn changed(&self, names: &[String], before: &Self) -> Vec<&str> {
         let changed = self.packages.iter().filter(|(path, locked)| {
             let place = path.rsplit_once("node_modules/").map(|(_, place)| place);
@@ -92,7 +92,8 @@ impl LockFile {
         changed.map(|(path, _)| path.as_str()).collect()
     }
 
-    /// The first package that none of `before` has, and whose archive, with its hash, no registry of these addresses has.
+    /// The first package that none of `before` has, and whose archive, with its hash, no registry
+    /// of these addresses has.
     pub(super) fn foreign_package(
         &self,
         before: [&Self; 2],

@@ -21,18 +21,20 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// Bytes of npm's output that are kept: the last ones. Our choice: npm names the cause at the end, and its settings have
-/// some 8 KiB.
+/// Bytes of npm's output that are kept: the last ones. Our choice: npm names the cause at the end,
+/// and its settings have some 8 KiB.
 const MAX_OUTPUT: usize = 64 << 10;
 
 /// The time for which output is read after npm has ended and its process group was killed: of programs that have left the
 /// group.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The registry whose addresses npm replaces by those of the configured one (`replace-registry-host`).
+/// The registry whose addresses npm replaces by those of the configured one
+/// (`replace-registry-host`).
 const PUBLIC_REGISTRY: &str = "https://registry.npmjs.org";
 
-/// In place of `git`, which runs what a repository wants (a `.npmrc` in it, for one): there is no such program.
+/// In place of `git`, which runs what a repository wants (a `.npmrc` in it, for one): there is no
+/// such program.
 const NO_GIT: &str = "flowgate-installs-nothing-with-git";
 
 /// What each installation and removal is done with. Scripts of packages never run by themselves, whatever `.npmrc` says.
@@ -94,7 +96,8 @@ impl Drop for Group {
     }
 }
 
-/// The processes with a variable in their environment. Those of other users, such as a service's, cannot be seen.
+/// The processes with a variable in their environment. Those of other users, such as a service's,
+/// cannot be seen.
 fn marked(variable: &[u8]) -> Vec<OwnedFd> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let marked = processes.filter_map(|entry| {
@@ -127,8 +130,8 @@ impl Npm {
         }
     }
 
-    /// Decides what belongs to a package, or to another version of it, and writes it to `package-lock.json`. The flags
-    /// are Node-RED's (`@node-red/registry/lib/installer.js`).
+    /// Decides what belongs to a package, or to another version of it, and writes it to
+    /// `package-lock.json`. The flags are Node-RED's (`@node-red/registry/lib/installer.js`).
     pub(super) async fn resolve(
         &self,
         name: &PackageName,
@@ -155,7 +158,8 @@ impl Npm {
         Ok(())
     }
 
-    /// The registries, those of scopes too, as npm reads them from the command line and all of its files.
+    /// The registries, those of scopes too, as npm reads them from the command line and all of its
+    /// files.
     pub(super) async fn registries(&self) -> Result<Vec<Origin>, Error> {
         let listed = self
             .run(&["config", "list", "--json", "--global=false"])
@@ -182,7 +186,8 @@ impl Npm {
 
     /// Runs the install scripts of the packages at these paths, and of no other.
     pub(super) async fn run_scripts(&self, paths: &[&str]) -> Result<(), Error> {
-        // npm takes a name for that of a directory, which may have another package; a path is one place.
+        // npm takes a name for that of a directory, which may have another package; a path is one
+        // place.
         let places = paths.iter().map(|path| self.directory.join(path));
         let places: Vec<String> = places.map(|place| place.display().to_string()).collect();
         let places: Vec<&str> = places.iter().map(String::as_str).collect();

@@ -176,7 +176,7 @@ impl Sink {
         }
     }
 
-    /// Whether the protocol has acknowledgements.
+    /// Returns whether the protocol has acknowledgements.
     fn acknowledges(&self) -> bool {
         !matches!(self.config.kind, SinkKind::Syslog)
     }
@@ -209,8 +209,8 @@ impl Sink {
         (up_to, tokio::spawn(probe))
     }
 
-    /// Keeps the position if the server was found; else looks for it until it is, and then what was sent since the last
-    /// probe is sent again.
+    /// Keeps the position if the server was found; else looks for it until it is, and then what was
+    /// sent since the last probe is sent again.
     async fn prove(
         &self,
         unproven: &mut Unproven,

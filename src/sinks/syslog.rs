@@ -1,10 +1,11 @@
 //! Records for a syslog server: messages of RFC 5424, framed with their length (RFC 5425 §4.3, RFC 6587 §3.4.1), over TLS or
 //! TCP.
 //!
-//! Syslog has no acknowledgement, and what was written to a connection may be lost with it: a proxy in front of a server that
-//! is gone takes everything and ends the connection. So records are only *sent*. Each batch has a connection of its own, which
-//! is closed for writing after the last message, and which the server may close only then; and records are kept until a
-//! later connection was open for some time ([`probe`]), as one to a server that is gone is not.
+//! Syslog has no acknowledgement, and what was written to a connection may be lost with it: a proxy
+//! in front of a server that is gone takes everything and ends the connection. So records are only
+//! *sent*. Each batch has a connection of its own, which is closed for writing after the last
+//! message, and which the server may close only then; and records are kept until a later connection
+//! was open for some time ([`probe`]), as one to a server that is gone is not.
 
 use super::Origin;
 use crate::audit::{Batch, Record};
@@ -24,7 +25,8 @@ const LIMIT: u64 = 4096;
 
 /// The time in which a proxy whose server refuses connections closes that of a batch.
 const SETTLE: Duration = Duration::from_millis(100);
-/// The time for which a connection is open that shows a server: a proxy tries to reach one for some 3 s.
+/// The time for which a connection is open that shows a server: a proxy tries to reach one for some
+/// 3 s.
 pub(super) const PROBE: Duration = Duration::from_secs(5);
 
 /// Sends a batch; an error: some of it may not have arrived.
@@ -52,7 +54,8 @@ pub(super) async fn send(
     Ok(())
 }
 
-/// Shows that a server keeps a connection open; an error: what was sent before may not have arrived.
+/// Shows that a server keeps a connection open; an error: what was sent before may not have
+/// arrived.
 pub(super) async fn probe(server: &Outbound) -> Result<(), String> {
     let mut stream = server.connect().await.map_err(|error| error.to_string())?;
     stays_open(&mut stream, PROBE).await?;
@@ -88,8 +91,8 @@ fn frame(text: &mut String, from: &Origin<'_>, record: &Record) {
     let _ = write!(text, "{} {message}", message.len());
 }
 
-/// `PROCID` is the identity of the log: another one is a discontinuity (RFC 5424 §6.2.6). `MSGID` is the event, `sequenceId` the
-/// number of the record, the message the record itself as JSON.
+/// `PROCID` is the identity of the log: another one is a discontinuity (RFC 5424 §6.2.6). `MSGID`
+/// is the event, `sequenceId` the number of the record, the message the record itself as JSON.
 fn message(from: &Origin<'_>, record: &Record) -> String {
     let Record {
         seq,

@@ -1,4 +1,5 @@
-//! The end of the audit log, which the database keeps as well: a log that is cut or deleted does not begin again unseen.
+//! The end of the audit log, which the database keeps as well: a log that is cut or deleted does
+//! not begin again unseen.
 //!
 //! Gateways that share a database have one each.
 
@@ -18,7 +19,8 @@ pub(super) fn name(config: &config::Storage) -> String {
     format!("{AUDIT_HEAD}:{machine}:{}", directory.display())
 }
 
-/// Reads it next to a gateway that may run; `None`: there is none, or it cannot be read so. A shared database is not asked.
+/// Reads it next to a gateway that may run; `None`: there is none, or it cannot be read so. A
+/// shared database is not asked.
 pub fn audit_head(config: &config::Storage) -> Option<String> {
     let file = config.directory.join(DATABASE);
     if config.shared.is_some() || !file.exists() {

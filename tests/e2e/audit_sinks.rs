@@ -131,7 +131,7 @@ impl SyslogServer {
     }
 }
 
-/// Whether it is the identity of a log.
+/// Returns whether it is the identity of a log.
 fn is_id(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -386,8 +386,8 @@ async fn a_collector_of_opentelemetry_gets_the_records_with_its_token() {
     assert_eq!(lines, log(directory.path()));
 }
 
-/// A proxy of TCP: it takes every connection and what comes on it, before it tries to reach its server; without one it ends the
-/// connection, as `HAProxy` and nginx do.
+/// A proxy of TCP: it takes every connection and what comes on it, before it tries to reach its
+/// server; without one it ends the connection, as `HAProxy` and nginx do.
 struct Proxy {
     address: SocketAddr,
     /// The server, while there is one.

@@ -96,7 +96,8 @@ async fn a_service_worker_above_editor_and_console_is_refused_unless_its_route_i
 
 #[tokio::test]
 async fn a_page_of_a_flow_registers_no_service_worker_for_editor_and_console() {
-    // Browsers have no service workers under a certificate that they do not know; on loopback they need none.
+    // Browsers have no service workers under a certificate that they do not know; on loopback they
+    // need none.
     let lines =
         public(&["/sw.js", "/app/sw.js", "/app/page"]) + "[server]\nplain = \"127.0.0.1:0\"\n";
     let gateway = with_endpoints(&lines).await;

@@ -1,7 +1,9 @@
-//! Opens files of packages, which their own code may change at any time: what is checked is what was opened.
+//! Opens files of packages, which their own code may change at any time: what is checked is what
+//! was opened.
 //!
-//! No link leads out of the directory (`openat2`, Linux 5.6), a FIFO or a device is no file, and no text is longer than
-//! its reader allows. Where the system has no `openat2`, no link is followed at all.
+//! No link leads out of the directory (`openat2`, Linux 5.6), a FIFO or a device is no file, and no
+//! text is longer than its reader allows. Where the system has no `openat2`, no link is followed at
+//! all.
 
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
 use rustix::io::Errno;
@@ -28,7 +30,7 @@ const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXE
 pub struct Entry {
     /// Its name.
     pub name: String,
-    /// Whether it is a directory; else it is a file.
+    /// True if it is a directory; else it is a file.
     pub is_directory: bool,
 }
 
@@ -54,7 +56,8 @@ pub fn read(directory: &Path, below: &Path, largest: u64) -> io::Result<Vec<u8>>
     Ok(bytes)
 }
 
-/// Lists directories and regular files in a directory below; links, and names that are no text, are left out.
+/// Lists directories and regular files in a directory below; links, and names that are no text, are
+/// left out.
 pub fn list(directory: &Path, below: &Path) -> io::Result<Vec<Entry>> {
     let found = find(directory, below, DIRECTORY)?;
     let mut entries = Vec::new();

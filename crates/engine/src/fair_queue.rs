@@ -104,8 +104,8 @@ impl FairQueue {
         }
     }
 
-    /// Delivers nothing to the group of a slot until that slot releases it: its node still works on a message, and what
-    /// came after waits as if the work were done here.
+    /// Delivers nothing to the group of a slot until that slot releases it: its node still works on
+    /// a message, and what came after waits as if the work were done here.
     pub(crate) fn hold(&mut self, slot: u32) {
         let group = self.group(slot);
         self.holding.push(slot);
@@ -126,7 +126,7 @@ impl FairQueue {
         true
     }
 
-    /// Whether a node holds the group.
+    /// Returns whether a node holds the group.
     pub(crate) fn is_held(&self, group: u32) -> bool {
         let queue = self.queues.get(group as usize);
         queue.is_some_and(|queue| queue.holds > 0)
@@ -231,7 +231,7 @@ impl FairQueue {
         }
     }
 
-    /// Whether no delivery waits that can be made: those of held groups cannot.
+    /// Returns whether no delivery waits that can be made: those of held groups cannot.
     pub(crate) fn is_empty(&self) -> bool {
         let mut ready = self.ready.iter();
         ready.all(|group| self.is_held(*group) || self.len(*group) == 0)

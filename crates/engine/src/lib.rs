@@ -300,7 +300,8 @@ impl Engine {
         found.min_by_key(|endpoint| endpoint.rank)
     }
 
-    /// Whether an http-in node, of any method, or a websocket-listener node has this canonical path.
+    /// Returns whether an http-in node, of any method, or a websocket-listener node has this
+    /// canonical path.
     pub fn has_path(&self, path: &str) -> bool {
         let mut methods = http::METHODS.iter();
         methods.any(|method| self.endpoint(method, path).is_some())

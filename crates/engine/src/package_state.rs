@@ -53,7 +53,7 @@ pub(crate) struct PackageState {
     types: ArcSwap<FxHashSet<SmolStr>>,
     errors: ArcSwap<BTreeMap<String, String>>,
     packaged_subflows: ArcSwap<BTreeMap<String, PackagedSubflow>>,
-    /// Whether routes that are not served were logged, since the packages were loaded.
+    /// True if routes that are not served were logged, since the packages were loaded.
     has_warned: AtomicBool,
 }
 
@@ -263,8 +263,8 @@ fn beginning(source: &str) -> String {
     plain
 }
 
-/// Whether a beginning of paths is a package's own: it has a segment, so that it is not the whole
-/// admin API.
+/// Returns whether a beginning of paths is a package's own: it has a segment, so that it is not the
+/// whole admin API.
 fn is_own(begin: &str) -> bool {
     let mut characters = begin.chars();
     characters.next() == Some('/') && characters.next().is_some_and(|c| c != '/')

@@ -36,8 +36,8 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use value::{Message, budget};
 
-/// Messages that nodes of one engine thread work on at other threads, at most; each may make that part of
-/// `script_memory`. Our choice.
+/// Messages that nodes of one engine thread work on at other threads, at most; each may make that
+/// part of `script_memory`. Our choice.
 pub(super) const WORKERS: usize = 4;
 
 /// When a timer is due whose time the clock cannot count: in a hundred years.
@@ -242,8 +242,8 @@ impl EngineState {
         while self.queue.release(instance.slot) {}
     }
 
-    /// The limits of a node's work on one message. As many workers as there are make no more than `script_memory`
-    /// together.
+    /// The limits of a node's work on one message. As many workers as there are make no more than
+    /// `script_memory` together.
     pub(super) fn work_limits(&self) -> budget::Limits {
         budget::Limits {
             time: Some(self.config.script_timeout),

@@ -1,8 +1,9 @@
 //! The budget of a node's work on one message: time, and bytes that it makes.
 //!
-//! The budget belongs to the thread, so that a format checks it wherever its work may be more than linear in its text,
-//! without a parameter through all of its functions. A thread with [usual limits](set_usual) has a whole budget again at
-//! each [`begin`]; [`within`] gives other limits for a while. Other work has no limits.
+//! The budget belongs to the thread, so that a format checks it wherever its work may be more than
+//! linear in its text, without a parameter through all of its functions. A thread with [usual
+//! limits](set_usual) has a whole budget again at each [`begin`]; [`within`] gives other limits for
+//! a while. Other work has no limits.
 
 use super::Failure;
 use smol_str::SmolStr;
@@ -32,7 +33,8 @@ pub struct Limits {
 
 struct Budget {
     limits: Limits,
-    /// When the time is over; set when the clock is first looked at, so that small work costs no look.
+    /// When the time is over; set when the clock is first looked at, so that small work costs no
+    /// look.
     ends: Option<Instant>,
     /// Bytes that are left.
     bytes: usize,
@@ -44,7 +46,7 @@ struct Budget {
 
 thread_local! {
     static BUDGET: RefCell<Option<Budget>> = const { RefCell::new(None) };
-    /// Whether the usual budget begins anew when it is next used: most work never asks for it.
+    /// True if the usual budget begins anew when it is next used: most work never asks for it.
     static BEGINS: Cell<bool> = const { Cell::new(false) };
     static USUAL: RefCell<Option<Limits>> = const { RefCell::new(None) };
 }
@@ -101,13 +103,14 @@ pub fn work(units: usize) -> Result<(), Failure> {
     take(|budget| budget.work(units))
 }
 
-/// Takes bytes that were made, or are about to be, from the budget, and as many units of work by the 16.
+/// Takes bytes that were made, or are about to be, from the budget, and as many units of work by
+/// the 16.
 #[inline]
 pub fn made(bytes: usize) -> Result<(), Failure> {
     take(|budget| budget.made(bytes))
 }
 
-/// Whether a limit was exceeded, for work that cannot fail where it is done.
+/// Returns whether a limit was exceeded, for work that cannot fail where it is done.
 pub fn check() -> Result<(), Failure> {
     work(0)
 }

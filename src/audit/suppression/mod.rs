@@ -91,7 +91,7 @@ pub(super) struct Suppression {
     users: HashMap<String, User>,
     max_size: u64,
     keep_for: u64,
-    /// Whether only the reserve of the log is left.
+    /// True if only the reserve of the log is left.
     reserve: bool,
     /// Refusals without a key of their own.
     kinds: HashMap<Event, Count>,
@@ -449,7 +449,8 @@ pub(super) fn class(entry: &Entry) -> Class {
     }
 }
 
-/// Returns whether a record of a user without `*` may use the reserve: security-relevant ones, each of which is limited.
+/// Returns whether a record of a user without `*` may use the reserve: security-relevant ones, each
+/// of which is limited.
 fn may_use_reserve(entry: &Entry) -> bool {
     let others = [
         Event::Write,

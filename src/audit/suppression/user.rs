@@ -1,7 +1,9 @@
-//! The records of one user: each kind has a budget, and all kinds share the bytes that one user may write.
+//! The records of one user: each kind has a budget, and all kinds share the bytes that one user may
+//! write.
 //!
-//! Within both, each record is written; beyond them, records are counted, and the first of each kind and
-//! hour are written all the same, so that a flood of one kind hides no other act of the same user.
+//! Within both, each record is written; beyond them, records are counted, and the first of each
+//! kind and hour are written all the same, so that a flood of one kind hides no other act of the
+//! same user.
 
 use super::{Append, Count, EACH, MAX_WINDOW, cost};
 use crate::audit::Event;
@@ -117,8 +119,8 @@ impl User {
         acts && kinds.all(|budget| budget.end_window(now, &mut *append))
     }
 
-    /// Ends the window of an act: its count is written, or added to that of its kind if the user's bytes
-    /// are used up. False: it could not be written.
+    /// Ends the window of an act: its count is written, or added to that of its kind if the user's
+    /// bytes are used up. False: it could not be written.
     fn end_act(&mut self, act: u64, now: u64, append: Append<'_>) -> bool {
         let Some(count) = self.acts.get_mut(&act) else {
             return true;
@@ -223,7 +225,8 @@ impl KindBudget {
         }
     }
 
-    /// Writes the count, if its window has ended. False: it could not be written, and the window goes on.
+    /// Writes the count, if its window has ended. False: it could not be written, and the window
+    /// goes on.
     fn end_window(&mut self, now: u64, append: Append<'_>) -> bool {
         if self.count.suppressed == 0 || !self.count.has_ended(now) {
             return true;

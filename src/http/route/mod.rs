@@ -136,7 +136,8 @@ pub(super) struct Route<'a> {
     pub(super) limited: Option<&'a config::Route>,
     /// True if its pages are not sandboxed.
     pub(super) same_origin: bool,
-    /// Whether a path that looks like an endpoint's may be one of the upstream's admin API, which a package adds.
+    /// True if a path that looks like an endpoint's may be one of the upstream's admin API, which a
+    /// package adds.
     pub(super) may_be_admin: bool,
 }
 

@@ -40,8 +40,8 @@ pub(super) fn account(tls: &Path, acme: &config::Acme) -> Result<Option<Vec<u8>>
     }
 }
 
-/// Renames the file of an account that the authority does not know, so that the next order makes a new one; returns the
-/// new name.
+/// Renames the file of an account that the authority does not know, so that the next order makes a
+/// new one; returns the new name.
 pub(super) fn set_account_aside(tls: &Path, acme: &config::Acme) -> Result<PathBuf, Error> {
     let file = account_file(tls, acme);
     let kept = file.with_file_name("account-unknown.json");

@@ -57,7 +57,7 @@ impl Error {
         self.is_problem("badNonce")
     }
 
-    /// Whether the authority answers with this problem (RFC 8555 §6.7).
+    /// Returns whether the authority answers with this problem (RFC 8555 §6.7).
     fn is_problem(&self, name: &str) -> bool {
         let Self::Authority(instant_acme::Error::Api(problem)) = self else {
             return false;

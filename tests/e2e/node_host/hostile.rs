@@ -1,4 +1,5 @@
-//! A hostile package in the node host: it forges frames, takes paths of others, and names its callers' permissions.
+//! A hostile package in the node host: it forges frames, takes paths of others, and names its
+//! callers' permissions.
 
 use super::{Hosted, chain, function};
 use crate::harness::{public, until};
@@ -33,8 +34,8 @@ async fn hosted(lines: &str, files: &[&str]) -> Hosted {
     Hosted::prepared(lines, |directory| with_hostile(directory, files)).await
 }
 
-/// `GET /do` lets the hostile node of tab `t` write these frames; tab `u` is another user's: a command, its nodes' status,
-/// errors and contexts. `GET /show` is what has happened there.
+/// `GET /do` lets the hostile node of tab `t` write these frames; tab `u` is another user's: a
+/// command, its nodes' status, errors and contexts. `GET /show` is what has happened there.
 pub(super) fn flows(frames: &Json, file: &Path) -> Json {
     let mut flow = chain(vec![
         json!({ "id": "h", "type": "hostile", "z": "t", "x": 5, "y": 1, "frames": frames }),

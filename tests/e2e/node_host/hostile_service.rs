@@ -1,5 +1,6 @@
-//! A hostile package in a node host that is a service with a user of its own: it tries everything of the table in
-//! SECURITY.md. Two users need root, and no systemd: `setpriv` makes the processes theirs.
+//! A hostile package in a node host that is a service with a user of its own: it tries everything
+//! of the table in SECURITY.md. Two users need root, and no systemd: `setpriv` makes the processes
+//! theirs.
 
 use super::hostile::{flows, forged, with_hostile};
 use super::user_directory;

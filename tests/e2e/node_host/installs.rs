@@ -394,7 +394,8 @@ async fn nothing_is_installed_from_elsewhere_than_a_registry() {
     assert!(!trace.exists(), "a repository has run a program");
 }
 
-/// A repository whose settings of npm name another git, and with a package that wants to be prepared.
+/// A repository whose settings of npm name another git, and with a package that wants to be
+/// prepared.
 fn hostile_repository(at: &Path, trace: &Path) {
     fs::create_dir(at).unwrap();
     let program = at.join("evil");

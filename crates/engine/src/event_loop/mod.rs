@@ -225,7 +225,7 @@ impl Thread {
         }
     }
 
-    /// Whether no request waits whose flow could take it.
+    /// Returns whether no request waits whose flow could take it.
     fn are_calls_held(&self) -> bool {
         let mut groups = self.calls.groups().into_iter();
         groups.all(|group| self.state.queue.is_held(group))
@@ -412,7 +412,8 @@ impl Thread {
     fn event(&mut self, NodeEvent { instance, event }: NodeEvent) {
         if self.runs(instance) {
             self.with_node(instance.slot, |node, host| node.event(event, host));
-            // The node has held its flow until this event, and again if it has not finished with it.
+            // The node has held its flow until this event, and again if it has not finished with
+            // it.
             self.state.queue.release(instance.slot);
         }
     }

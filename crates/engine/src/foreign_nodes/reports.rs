@@ -131,7 +131,7 @@ impl Thread {
         }
     }
 
-    /// Whether an output of a node is wired to the node in a slot.
+    /// Returns whether an output of a node is wired to the node in a slot.
     fn is_wired(&self, from: &NodeInfo, slot: u32) -> bool {
         let own = self.state.directory.get(&from.id);
         let own = own.and_then(|own| self.slots.get(own as usize)?.as_ref());

@@ -1,9 +1,10 @@
 //! The work of a node on one message, where that may take long.
 //!
-//! Every call of a node has a budget ([`value::budget`]) of time and of bytes that it makes. Work that may take longer than
-//! some milliseconds is done at another thread, and a long sequence of messages is sent in several rounds, so that other
-//! flows go on. The node's own flow, and those that it is joined with, wait meanwhile, as if the work were done here: their
-//! messages keep their order.
+//! Every call of a node has a budget ([`value::budget`]) of time and of bytes that it makes. Work
+//! that may take longer than some milliseconds is done at another thread, and a long sequence of
+//! messages is sent in several rounds, so that other flows go on. The node's own flow, and those
+//! that it is joined with, wait meanwhile, as if the work were done here: their messages keep their
+//! order.
 
 use super::host::Host;
 use std::sync::Arc;
@@ -11,11 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use value::{Failure, Message, PART, Value, budget};
 
-/// Bytes of a value on which the engine's thread works itself, if that takes no longer than [`AT_ONCE`]. Our choice: the
-/// fast formats take a millisecond.
+/// Bytes of a value on which the engine's thread works itself, if that takes no longer than
+/// [`AT_ONCE`]. Our choice: the fast formats take a millisecond.
 const SMALL: usize = 64 << 10;
-/// The longest work of the engine's thread on such a value; the rest is done again at another thread. Our choice: a
-/// fifth of what other flows may wait.
+/// The longest work of the engine's thread on such a value; the rest is done again at another
+/// thread. Our choice: a fifth of what other flows may wait.
 const AT_ONCE: Duration = Duration::from_millis(10);
 /// Messages of a sequence that are sent in one round. Our choice: a millisecond.
 const ROUND: usize = 500;
@@ -54,8 +55,8 @@ impl Drop for StopOnDrop {
 }
 
 impl<E: 'static> Host<'_, E> {
-    /// Does work on a value of a message. The result is given back if the value is small and the work short, else it is
-    /// an event of the node; the work may begin a second time then.
+    /// Does work on a value of a message. The result is given back if the value is small and the
+    /// work short, else it is an event of the node; the work may begin a second time then.
     pub(crate) fn work<T: Send + 'static>(
         &mut self,
         message: Message,

@@ -129,7 +129,7 @@ impl Authority {
         others.map(|node| node.id.clone()).collect()
     }
 
-    /// Whether the process was given an element.
+    /// Returns whether the process was given an element.
     pub(crate) fn has(&self, id: &str) -> bool {
         self.elements.contains_key(id)
     }
@@ -205,8 +205,8 @@ impl Authority {
         self.around(name).and_then(|_| of(Scope::Flow, "", name))
     }
 
-    /// Whether a message of a debug node may name these: `id` is a given element, or inside a
-    /// packaged subflow; `z` and `path` are around it.
+    /// Returns whether a message of a debug node may name these: `id` is a given element, or inside
+    /// a packaged subflow; `z` and `path` are around it.
     pub(super) fn covers_debug(&self, id: &str, z: &str, path: &str) -> bool {
         if id.is_empty() || self.flows.contains_key(id) {
             return z.is_empty() && (path.is_empty() || path == id);

@@ -261,7 +261,7 @@ impl NodeHost {
         });
     }
 
-    /// Whether the process was given a context store of this name.
+    /// Returns whether the process was given a context store of this name.
     fn has_store(&self, name: &str) -> bool {
         let stores = self.start.get("stores").and_then(|s| s.as_array());
         stores.is_some_and(|stores| stores.iter().any(|store| store == name))
@@ -433,7 +433,7 @@ impl NodeHost {
         self.targets_before.replace(targets);
     }
 
-    /// Whether a message that waited was sent to a node that its sender was wired to then.
+    /// Returns whether a message that waited was sent to a node that its sender was wired to then.
     pub(crate) fn was_target(&self, node: &str, target: &str) -> bool {
         let before = self.targets_before.borrow();
         before.get(node).is_some_and(|all| all.contains(target))
@@ -462,7 +462,7 @@ impl NodeHost {
         self.state.get() == State::Running
     }
 
-    /// Whether the process has loaded its packages.
+    /// Returns whether the process has loaded its packages.
     fn is_loaded(&self) -> bool {
         self.types.borrow().is_some()
     }

@@ -1,5 +1,5 @@
-//! Small messages that would make a node work for seconds or make gigabytes: the node's budget ends the work, the error is
-//! caught, and other flows go on meanwhile.
+//! Small messages that would make a node work for seconds or make gigabytes: the node's budget ends
+//! the work, the error is caught, and other flows go on meanwhile.
 
 use crate::bench::{Bench, debug, inject};
 use flows::DeploymentType;
@@ -12,8 +12,8 @@ fn placed(mut node: Json, z: &str) -> Json {
     node
 }
 
-/// A node that gets the message that a function makes, a debug node behind it, and a catch node for its errors; next to
-/// them another flow.
+/// A node that gets the message that a function makes, a debug node behind it, and a catch node for
+/// its errors; next to them another flow.
 fn flow(node: &Json, makes: &str) -> Json {
     let mut node = placed(node.clone(), "t");
     (node["id"], node["wires"]) = ("n".into(), json!([["out"]]));
@@ -262,8 +262,8 @@ async fn longest_wait(node: &Json, makes: &str) -> Duration {
     longest
 }
 
-/// The control is a node that does nothing with the same message, made by the same function. A node that held others up
-/// would do so each time; a busy machine does not.
+/// The control is a node that does nothing with the same message, made by the same function. A node
+/// that held others up would do so each time; a busy machine does not.
 #[tokio::test]
 async fn other_flows_wait_within_50_ms_for_a_node_that_works_on_a_bomb() {
     let split = json!({ "type": "split", "splt": "\\n", "spltType": "str", "arraySplt": 1, "property": "payload" });

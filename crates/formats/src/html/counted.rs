@@ -9,8 +9,8 @@ use selectors::matching::{ElementSelectorFlags, MatchingContext};
 use selectors::{Element, OpaqueElement};
 use value::budget;
 
-/// An element of a document. Once the budget is exceeded it has neither relatives nor properties: whatever a selector
-/// still looks for, it ends soon.
+/// An element of a document. Once the budget is exceeded it has neither relatives nor properties:
+/// whatever a selector still looks for, it ends soon.
 #[derive(Clone, Debug)]
 pub(super) struct Counted<'a>(pub ElementRef<'a>);
 

@@ -23,7 +23,8 @@ const OBJECT: usize = 160;
 /// Elements within elements, at most. Our choice: browsers stop at 512.
 const DEPTH: usize = 1000;
 
-/// Bytes that are read before depth and budget are looked at. The parser cannot be stopped within them.
+/// Bytes that are read before depth and budget are looked at. The parser cannot be stopped within
+/// them.
 const PIECE: usize = 512;
 
 /// The part of an element to return.
@@ -78,8 +79,8 @@ fn text_length(value: &Value) -> usize {
     value.as_str().map_or(0, str::len)
 }
 
-/// The inside of an element as HTML. It is no longer than the document, with its references written out: the budget is
-/// looked at before and after.
+/// The inside of an element as HTML. It is no longer than the document, with its references written
+/// out: the budget is looked at before and after.
 fn inner_html(element: ElementRef<'_>) -> Result<String, Failure> {
     budget::check()?;
     let html = element.inner_html();

@@ -1,9 +1,10 @@
-//! The tree of a document while it is parsed, with what the parser does to it taken from the budget of the node.
+//! The tree of a document while it is parsed, with what the parser does to it taken from the budget
+//! of the node.
 //!
-//! The parser compares every element that is opened with those around it, moves what does not belong into a table before
-//! that table, and opens formatting elements again in every block: a short text can take the square of its length, in
-//! time and in elements. It cannot be stopped within a piece of text, so pieces are short, and depth and budget are looked
-//! at after each.
+//! The parser compares every element that is opened with those around it, moves what does not
+//! belong into a table before that table, and opens formatting elements again in every block: a
+//! short text can take the square of its length, in time and in elements. It cannot be stopped
+//! within a piece of text, so pieces are short, and depth and budget are looked at after each.
 
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
 use html5ever::tendril::StrTendril;
@@ -35,14 +36,16 @@ impl Sink {
         }
     }
 
-    /// Whether the newest node has more than so many others around it, wherever the parser has put it.
+    /// Returns whether the newest node has more than so many others around it, wherever the parser
+    /// has put it.
     pub(super) fn is_deeper_than(&self, depth: usize) -> bool {
         let document = self.tree.0.borrow();
         let newest = self.newest.get().and_then(|id| document.tree.get(id));
         newest.is_some_and(|node| node.ancestors().nth(depth).is_some())
     }
 
-    /// Takes a step of the parser from the budget. Whether that is exceeded is looked at between pieces.
+    /// Takes a step of the parser from the budget. Whether that is exceeded is looked at between
+    /// pieces.
     fn step(&self) -> &HtmlTreeSink {
         let _ = budget::work(1);
         &self.tree

@@ -95,8 +95,8 @@ impl Template {
         Ok(Self { parts, texts, size })
     }
 
-    /// Renders the template over a message. Fails if that exceeds the budget of the node: sections in sections render
-    /// what is in them as often as the lengths of their lists multiplied.
+    /// Renders the template over a message. Fails if that exceeds the budget of the node: sections
+    /// in sections render what is in them as often as the lengths of their lists multiplied.
     pub fn render(&self, lookup: &dyn Lookup, message: &Message) -> Result<String, Failure> {
         self.run(lookup, message, false)
     }

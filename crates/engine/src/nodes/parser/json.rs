@@ -98,8 +98,8 @@ impl JsonNode {
         self.property.try_read_message(message)
     }
 
-    /// Puts the result into the message, and checks it if the message has a schema; false if the message goes no
-    /// further.
+    /// Puts the result into the message, and checks it if the message has a schema; false if the
+    /// message goes no further.
     fn place(
         &self,
         message: &mut Message,

@@ -135,7 +135,8 @@ impl Sending {
         host.send(0, piece);
     }
 
-    /// Pieces that are numbered from 0 and counted. The message to report is the last piece (observed), or another one.
+    /// Pieces that are numbered from 0 and counted. The message to report is the last piece
+    /// (observed), or another one.
     fn all(
         mut self,
         values: impl Iterator<Item = Value> + 'static,
