@@ -5,6 +5,7 @@ use crate::store::database::migrations::{MIGRATIONS, migrate, version};
 use crate::store::database::{DATABASE, failed};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -78,9 +79,34 @@ fn check(path: &Path) -> Result<(), Error> {
 
 fn reading(path: &Path) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let connection = if Path::new(&log).exists() {
+        Connection::open_with_flags(path, flags)?
+    } else {
+        // Without a log no process has the file open. A reader would leave an empty log, which it cannot remove.
+        let name = format!("file:{}?immutable=1", encoded(path));
+        Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI)?
+    };
     connection.busy_timeout(BUSY)?;
     Ok(connection)
+}
+
+/// The path in a URI (<https://www.sqlite.org/uri.html> §3.2).
+fn encoded(path: &Path) -> String {
+    let mut text = String::new();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => text.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => text.push(char::from(*byte)),
+            byte => {
+                let digits = crypto::hex(&[*byte]);
+                text.push('%');
+                text.push_str(&digits);
+            }
+        }
+    }
+    text
 }
 
 impl From<rusqlite::Error> for Error {
