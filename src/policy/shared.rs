@@ -93,7 +93,14 @@ impl<'a> References<'a> {
     }
 
     fn add(&mut self, from: Source<'a>, text: &str) {
-        let id = text.strip_prefix("subflow:").unwrap_or(text);
+        // A text may be an id that itself begins like the type of an instance.
+        self.add_id(from, text);
+        if let Some(id) = text.strip_prefix("subflow:") {
+            self.add_id(from, id);
+        }
+    }
+
+    fn add_id(&mut self, from: Source<'a>, id: &str) {
         let target = |of: &'a FlowSet| used_as(of.get(id)?, of);
         let [flows, other] = self.flows;
         let inside = self.runs.inside(id);

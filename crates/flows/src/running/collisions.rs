@@ -97,6 +97,7 @@ fn refused(id: &str, other: &str) -> Malformed {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::running::Runs;
 
     const SUBFLOW: &str = concat!(
         r#"{"id":"t","type":"tab"},{"id":"S","type":"subflow"},{"id":"fn","type":"x","z":"S","x":1,"y":1},"#,
@@ -131,6 +132,34 @@ mod tests {
         ] {
             assert_eq!(refusal(&node(id)), None, "{id}");
         }
+    }
+
+    #[test]
+    fn an_instance_of_a_subflow_whose_id_begins_like_a_type_runs_that_one_only() {
+        let added = r#",{"id":"subflow:S","type":"subflow"},{"id":"line","type":"subflow:subflow:S","z":"t","x":1,"y":1}"#;
+        let flows = FlowSet::parse(format!("[{SUBFLOW}{added}]").as_bytes()).unwrap();
+        let runs = Runs::of(&flows);
+        assert!(runs.get("ln-fn").is_some() && runs.get("line").is_some());
+        assert!(runs.get("line-fn").is_none());
+    }
+
+    #[test]
+    fn variables_that_double_from_one_to_the_next_take_bounded_memory() {
+        let entry = |n: usize| {
+            let before = n.saturating_sub(1);
+            format!(r#"{{"name":"A{n}","type":"env","value":"${{A{before}}}${{A{before}}}"}}"#)
+        };
+        let first = format!(
+            r#"{{"name":"A0","type":"str","value":"{}"}}"#,
+            "x".repeat(1000)
+        );
+        let env: Vec<String> = std::iter::once(first).chain((1..200).map(entry)).collect();
+        let flows = format!(
+            r#"[{{"id":"t","type":"tab","env":[{}]}},{{"id":"n","type":"x","z":"t","a":"${{A199}}"}}]"#,
+            env.join(",")
+        );
+        let flows = FlowSet::parse(flows.as_bytes()).unwrap();
+        assert!(Runs::of(&flows).get("n").is_some());
     }
 
     #[test]

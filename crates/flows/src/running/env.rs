@@ -12,6 +12,11 @@ use std::fmt::{Debug, Display};
 use std::rc::Rc;
 use value::{Value, coerce, json};
 
+/// Bytes of a text with variables in it, at most, unless it is longer itself: a variable that has
+/// another one twice doubles with each definition. Our choice: texts around variables have some
+/// hundred; a variable that is wholly another one may be as long as it likes.
+const LONGEST: usize = 64 << 10;
+
 /// Evaluates what a flow set alone does not determine. The engine does; a policy gives a mark
 /// instead of a value.
 pub trait Evaluator: Debug {
@@ -172,6 +177,8 @@ impl Env {
         std::iter::successors(Some(self), |scope| scope.parent.as_deref()).map(|s| &s.vars)
     }
 
+    /// The text with the values of its variables; the text itself if that would be longer than
+    /// [`LONGEST`] and it.
     fn interpolate(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -183,6 +190,9 @@ impl Env {
             let value = self.lookup(&rest[at + 2..at + end]);
             if !value.is_undefined() {
                 out.push_str(&coerce::to_text(&value));
+            }
+            if out.len() > LONGEST.max(text.len()) {
+                return text.to_owned();
             }
             rest = &rest[at + end + 1..];
         }

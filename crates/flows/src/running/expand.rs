@@ -26,7 +26,7 @@ pub(super) struct Instance<'a> {
 impl Instance<'_> {
     /// The id of its subflow.
     fn template(&self) -> &str {
-        self.node.kind.trim_start_matches("subflow:")
+        self.node.instance_of().unwrap_or_default()
     }
 }
 
