@@ -78,7 +78,7 @@ pub(super) fn proposed(
             (single((flows, Credentials::default())), None)
         }
     };
-    let submission = whole(submission, &sight, by)?;
+    let submission = whole(submission, &sight, by, &before.flows)?;
     Ok(Some(Next {
         credentials: submission.merged(&before.credentials),
         sent: submission.credential_ids(),
@@ -92,10 +92,25 @@ pub(super) fn proposed(
 }
 
 /// The submission with all that its caller does not see.
-fn whole(submission: Submission, sight: &Sight, by: &Permissions) -> Result<Submission, Error> {
+fn whole(
+    submission: Submission,
+    sight: &Sight,
+    by: &Permissions,
+    before: &FlowSet,
+) -> Result<Submission, Error> {
     if sight.is_whole() {
         check_ids(&submission.flows)?;
-        return Ok(submission);
+        // A policy sees no change where the content is the same; the engine could run another order of keys, or `0.0` for
+        // `0`, otherwise. So what no policy has seen does not change.
+        let flows = if by.cover_all() {
+            submission.flows
+        } else {
+            submission.flows.with_texts_of(before)
+        };
+        return Ok(Submission {
+            flows,
+            ..submission
+        });
     }
     let sent = submission.credential_ids();
     let foreign: Vec<SmolStr> = sent.into_iter().filter(|id| sight.hides(id)).collect();

@@ -240,6 +240,19 @@ impl FlowSet {
         }
     }
 
+    /// The same flow set, with the nodes of another one where their content is the same, however it is formatted.
+    #[must_use]
+    pub fn with_texts_of(&self, other: &Self) -> Self {
+        let nodes = self.nodes.iter().map(|node| match other.get(&node.id) {
+            Some(kept) if kept.same_content(node) => Arc::clone(kept),
+            _ => Arc::clone(node),
+        });
+        Self {
+            nodes: nodes.collect(),
+            index: Arc::clone(&self.index),
+        }
+    }
+
     /// The flow set as a compact JSON array: the body of `GET /flows` v1 and the content of `flows.json`.
     pub fn to_json(&self) -> String {
         let mut json = String::with_capacity(self.json_size());
