@@ -113,12 +113,22 @@ fn variables(flows: &FlowSet) -> BTreeMap<String, Vec<Definition>> {
     found
 }
 
-/// Returns whether code reads a variable by a name that is not one text in it.
+/// Returns whether code reads a variable by a name that is not one text in it: it mentions what
+/// reads variables in another form than a call with that text.
 fn makes_names(text: &str) -> bool {
-    ["env.get(", "$env(", "getSetting("].iter().any(|call| {
-        let mut calls = text.match_indices(call);
-        calls.any(|(at, _)| !begins_with_text(text.get(at + call.len()..).unwrap_or_default()))
-    })
+    let in_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut mentions = text.match_indices("env").map(|(at, word)| {
+        let after = text.get(at + word.len()..).unwrap_or_default();
+        (text.get(..at).unwrap_or_default(), after)
+    });
+    let is_any = |(before, after): (&str, &str)| {
+        let is_whole = !before.ends_with(in_word) && !after.starts_with(in_word);
+        let is_key = before.ends_with('"') && !before.ends_with("\\\"") && after.starts_with('"');
+        let call = if before.ends_with('$') { "(" } else { ".get(" };
+        let reads_text = after.strip_prefix(call).is_some_and(begins_with_text);
+        is_whole && !is_key && !reads_text
+    };
+    mentions.any(is_any) || text.contains("getSetting")
 }
 
 /// Returns whether the only argument is a quoted text; a double quote is escaped in JSON.
@@ -145,6 +155,13 @@ mod tests {
             ("$env(name)", true),
             ("RED.util.getSetting(node, 'A')", true),
             ("environment.get", false),
+            ("env.get (name)", true),
+            ("env?.get(name)", true),
+            ("env['get'](name)", true),
+            ("const e = env; e.get(name)", true),
+            ("$env (name)", true),
+            (r#"{"type":"tab","env":[],"name":"environment"}"#, false),
+            (r#"global[\"env\"]"#, true),
         ] {
             assert_eq!(makes_names(code), is_made, "{code}");
         }
