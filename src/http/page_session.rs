@@ -53,9 +53,10 @@ pub(super) fn challenge_cookie(headers: &HeaderMap) -> Option<&str> {
 
 fn named<'h>(headers: &'h HeaderMap, wanted: &str) -> Option<&'h str> {
     let fields = headers.get_all(COOKIE).iter();
-    let members = fields.flat_map(|field| field.to_str().unwrap_or_default().split(';'));
+    // One member that is no text, which any page of the host may set, hides no other.
+    let members = fields.flat_map(|field| field.as_bytes().split(|byte| *byte == b';'));
     members
-        .filter_map(|member| member.trim().split_once('='))
+        .filter_map(|member| str::from_utf8(member).ok()?.trim().split_once('='))
         .find_map(|(name, value)| (name == wanted).then_some(value))
 }
 
@@ -249,6 +250,10 @@ mod tests {
             Some("x")
         );
         assert_eq!(cookie(&headers(&["a=1", "__Host-flowgate=x"])), Some("x"));
+        let mut other = HeaderMap::new();
+        let field = HeaderValue::from_bytes(b"__Host-flowgate=x; a=\xe9").unwrap();
+        other.insert(COOKIE, field);
+        assert_eq!(cookie(&other), Some("x"));
         assert_eq!(
             cookie(&headers(&["__Host-flowgate2=x", "__host-flowgate=x", "a"])),
             None
