@@ -144,25 +144,6 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_double_from_one_to_the_next_take_bounded_memory() {
-        let entry = |n: usize| {
-            let before = n.saturating_sub(1);
-            format!(r#"{{"name":"A{n}","type":"env","value":"${{A{before}}}${{A{before}}}"}}"#)
-        };
-        let first = format!(
-            r#"{{"name":"A0","type":"str","value":"{}"}}"#,
-            "x".repeat(1000)
-        );
-        let env: Vec<String> = std::iter::once(first).chain((1..200).map(entry)).collect();
-        let flows = format!(
-            r#"[{{"id":"t","type":"tab","env":[{}]}},{{"id":"n","type":"x","z":"t","a":"${{A199}}"}}]"#,
-            env.join(",")
-        );
-        let flows = FlowSet::parse(flows.as_bytes()).unwrap();
-        assert!(Runs::of(&flows).get("n").is_some());
-    }
-
-    #[test]
     fn disabled_elements_count_and_two_instances_make_no_id_twice() {
         let off = r#",{"id":"off","type":"tab","disabled":true},{"id":"i","type":"subflow:S","z":"off","d":true,"x":1,"y":1},{"id":"i-fn","type":"x","z":"t"}"#;
         assert!(refusal(off).is_some());

@@ -8,14 +8,18 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
+use std::cell::Cell;
 use std::fmt::{Debug, Display};
 use std::rc::Rc;
 use value::{Value, coerce, json};
 
-/// Bytes of a text with variables in it, at most, unless it is longer itself: a variable that has
-/// another one twice doubles with each definition. Our choice: texts around variables have some
-/// hundred; a variable that is wholly another one may be as long as it likes.
-const LONGEST: usize = 64 << 10;
+/// Bytes of a text around variables, at most, unless it is longer as it is written: a variable that
+/// has another one twice doubles with each definition. Texts around variables have some hundred
+/// bytes; a variable that is wholly another one may have any length.
+const MAX_TEXT: usize = 64 << 10;
+/// Bytes of all such texts in the definitions of a flow set, at most: each definition may repeat a
+/// long one.
+const MAX_TEXTS: usize = 64 << 20;
 
 /// Evaluates what a flow set alone does not determine. The engine does; a policy gives a mark
 /// instead of a value.
@@ -32,6 +36,11 @@ pub trait Evaluator: Debug {
         scope: &Rc<Env>,
     ) -> Option<Value>;
 
+    /// The value of a text that its variables would make too long: the text as it is written.
+    fn too_long(&self, text: &str) -> Value {
+        Value::from(text)
+    }
+
     /// Reports an entry without a value.
     fn malformed_entry(&self, _name: &str, _error: &dyn Display) {}
 
@@ -45,6 +54,8 @@ pub struct Env {
     vars: FxHashMap<SmolStr, Value>,
     parent: Option<Rc<Env>>,
     evaluator: Rc<dyn Evaluator>,
+    /// The bytes that are left of [`MAX_TEXTS`], for all scopes of a flow set.
+    left: Rc<Cell<usize>>,
 }
 
 /// Entries, and the credentials that hold the values of those of type `cred`.
@@ -70,6 +81,7 @@ impl Default for Env {
             vars: FxHashMap::default(),
             parent: None,
             evaluator: Rc::new(Nothing),
+            left: Rc::default(),
         }
     }
 }
@@ -95,6 +107,7 @@ impl Env {
             vars: FxHashMap::default(),
             parent: None,
             evaluator: Rc::clone(evaluator),
+            left: Rc::new(Cell::new(MAX_TEXTS)),
         })
     }
 
@@ -110,6 +123,7 @@ impl Env {
             vars: FxHashMap::default(),
             parent: Some(Rc::clone(parent)),
             evaluator: Rc::clone(&parent.evaluator),
+            left: Rc::clone(&parent.left),
         };
         let mut later: Vec<(&SmolStr, &str)> = Vec::new();
         for (entries, credentials) in layers {
@@ -130,7 +144,7 @@ impl Env {
             let value = if text == name {
                 parent.lookup(name)
             } else {
-                scope.expand(text)
+                scope.define(text)
             };
             scope.vars.insert(name.clone(), value);
         }
@@ -162,14 +176,28 @@ impl Env {
     /// none), any other text has each `${X}` in it replaced (docs/reference/node-red-engine.md
     /// §2.5).
     pub fn expand(&self, text: &str) -> Value {
-        let whole = whole_variable(text);
-        if whole.is_none() && text.contains("${") {
-            return Value::from(self.interpolate(text));
+        if has_variables(text) {
+            let value = self.interpolate(text).map(Value::from);
+            return value.unwrap_or_else(|| self.evaluator.too_long(text));
         }
-        match self.lookup(whole.unwrap_or(text)) {
+        match self.lookup(whole_variable(text).unwrap_or(text)) {
             Value::Undefined => Value::text(""),
             value => value,
         }
+    }
+
+    /// The same for a definition, whose value is kept.
+    fn define(&self, text: &str) -> Value {
+        let value = self.expand(text);
+        if !has_variables(text) {
+            return value;
+        }
+        let length = value.as_str().map_or(0, str::len);
+        let Some(left) = self.left.get().checked_sub(length) else {
+            return self.evaluator.too_long(text);
+        };
+        self.left.set(left);
+        value
     }
 
     /// The variables of this scope and those around it, inner ones first.
@@ -177,9 +205,8 @@ impl Env {
         std::iter::successors(Some(self), |scope| scope.parent.as_deref()).map(|s| &s.vars)
     }
 
-    /// The text with the values of its variables; the text itself if that would be longer than
-    /// [`LONGEST`] and it.
-    fn interpolate(&self, text: &str) -> String {
+    /// The text with the values of its variables; `None`: it would be too long.
+    fn interpolate(&self, text: &str) -> Option<String> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find("${") {
@@ -191,13 +218,13 @@ impl Env {
             if !value.is_undefined() {
                 out.push_str(&coerce::to_text(&value));
             }
-            if out.len() > LONGEST.max(text.len()) {
-                return text.to_owned();
+            if out.len() > MAX_TEXT.max(text.len()) {
+                return None;
             }
             rest = &rest[at + end + 1..];
         }
         out.push_str(rest);
-        out
+        Some(out)
     }
 }
 
@@ -238,6 +265,11 @@ fn evaluate(entry: &Entry, credentials: Option<&Map<String, Json>>, outside: &Rc
             .map_or(Value::text(""), json::from_tree),
         _ => json::from_tree(&entry.value),
     }
+}
+
+/// Returns whether a text has variables in it, and is not wholly one.
+fn has_variables(text: &str) -> bool {
+    whole_variable(text).is_none() && text.contains("${")
 }
 
 /// The variable of a text that is wholly `${X}`.

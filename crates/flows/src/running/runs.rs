@@ -335,6 +335,11 @@ impl Evaluator for Marks {
             _ => None,
         }
     }
+
+    /// The engine's text may be shorter, because marks are not: it may be any.
+    fn too_long(&self, text: &str) -> Value {
+        mark(text)
+    }
 }
 
 fn mark(what: &str) -> Value {
@@ -350,4 +355,63 @@ fn digest(scope: &Env) -> u64 {
         format!("{names:?}").hash(&mut hasher);
     }
     hasher.finish()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// A node next to variables of its tab.
+    fn runs(env: &[String]) -> Runs {
+        let flows = format!(
+            r#"[{{"id":"t","type":"tab","env":[{}]}},{{"id":"n","type":"other","z":"t","a":"${{X}}"}}]"#,
+            env.join(",")
+        );
+        Runs::of(&FlowSet::parse(flows.as_bytes()).unwrap())
+    }
+
+    fn variable(name: &str, kind: &str, value: &str) -> String {
+        format!(r#"{{"name":"{name}","type":"{kind}","value":"{value}"}}"#)
+    }
+
+    #[test]
+    fn variables_that_double_from_one_to_the_next_take_bounded_memory() {
+        let twice = |n: usize| {
+            let before = n.saturating_sub(1);
+            variable(
+                &format!("A{n}"),
+                "env",
+                &format!("${{A{before}}}${{A{before}}}"),
+            )
+        };
+        let first = variable("A0", "str", &"x".repeat(1000));
+        let mut env: Vec<String> = std::iter::once(first).chain((1..200).map(twice)).collect();
+        env.push(variable("X", "env", "<${A199}>"));
+        let runs = runs(&env);
+        assert!(!runs.get("n").unwrap().unresolved().is_empty());
+    }
+
+    #[test]
+    fn many_long_texts_of_variables_take_bounded_memory() {
+        let long = variable("A", "str", &"x".repeat(60_000));
+        let many = (0..3_000).map(|n| variable(&format!("B{n}"), "env", "${A}-"));
+        let mut env: Vec<String> = std::iter::once(long).chain(many).collect();
+        env.push(variable("X", "env", "${A}"));
+        assert!(runs(&env).get("n").unwrap().unresolved().is_empty());
+        env.push(variable("X", "env", "${A}-"));
+        assert!(!runs(&env).get("n").unwrap().unresolved().is_empty());
+    }
+
+    #[test]
+    fn a_text_that_only_the_policy_takes_for_too_long_may_be_any() {
+        // The engine makes nothing of the expression, whose mark is long.
+        let long = variable(
+            "J",
+            "jsonata",
+            &format!("$substring('{}', 99999)", "x".repeat(70_000)),
+        );
+        let env = [long, variable("X", "env", "${J}broker")];
+        assert!(!runs(&env).get("n").unwrap().unresolved().is_empty());
+    }
 }
