@@ -5,7 +5,7 @@ use crate::client::{Answer, Client, PASSWORD};
 use crate::harness::{Gateway, Process, program, until};
 use crate::mock_upstream::MockUpstream;
 use crate::policies::{cases, refusal, tab_with};
-use crate::proposals::{approving, decide, events, propose, read};
+use crate::proposals::{approving, decide, deploy, events, propose, read};
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::process::Stdio;
@@ -31,6 +31,33 @@ fn refused(answer: &Answer, code: &str, words: &str) {
     let (_, found, message) = refusal(answer);
     assert_eq!(found, code, "{message}");
     assert!(message.contains(words), "{message}");
+}
+
+/// A subflow whose input leads to its node, with an output number in this spelling.
+fn subflow(port: &Json, name: &str) -> Json {
+    json!([
+        { "id": "s", "type": "subflow", "name": name, "in": [{ "x": 1, "y": 1, "wires": [{ "id": "n" }] }],
+          "out": [{ "x": 9, "y": 1, "wires": [{ "id": "n", "port": port }] }] },
+        { "id": "n", "type": "change", "z": "s", "x": 5, "y": 1, "rules": [], "wires": [[]] },
+    ])
+}
+
+#[tokio::test]
+async fn another_spelling_of_what_is_there_is_deployed_by_approval_only_and_shown() {
+    for case in cases(&approving(APPROVE_ALL)).await {
+        let gateway = &case.gateway;
+        let (ann, bob) = (gateway.sign_in("ann").await, gateway.sign_in("bob").await);
+        let path = propose(gateway, &ann, &subflow(&json!(0), "")).await;
+        assert_eq!(decide(gateway, &bob, &path, "approve").await.status, 200);
+        let kept = gateway.flows(&bob).await["flows"].clone();
+        let answer = deploy(gateway, &ann, &subflow(&json!(0.0), "")).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(gateway.flows(&bob).await["flows"], kept);
+
+        let path = propose(gateway, &ann, &subflow(&json!(0.0), "other")).await;
+        let shown = read(gateway, &bob, &path).await.to_string();
+        assert!(shown.contains("\"out\""), "{shown}");
+    }
 }
 
 async fn nothing_is_deployed(gateway: &Client, token: &str) {

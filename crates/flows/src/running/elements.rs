@@ -3,7 +3,8 @@
 use super::env::{Entry as EnvEntry, Evaluator};
 use crate::{Credentials, FlowSet, Node};
 use rustc_hash::FxHashMap;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use smol_str::SmolStr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -96,8 +97,15 @@ pub(super) struct Port {
 #[derive(Deserialize)]
 pub(super) struct PortWire {
     pub id: SmolStr,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "output_number")]
     pub port: usize,
+}
+
+/// Reads the number of an output, however it is spelled: `0` and `0.0` are one number in JavaScript.
+fn output_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    // The sum has no sign where it is zero.
+    let number = f64::deserialize(deserializer)? + 0.0;
+    number.to_string().parse().map_err(D::Error::custom)
 }
 
 /// The name and the variables of a tab, instance or `global-config`.
