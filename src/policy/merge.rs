@@ -3,6 +3,7 @@
 
 use super::sight::Borrowed;
 use super::{Rule, Sight, Verdict, Violation, links};
+use flows::running::reference;
 use flows::{FlowSet, Node, json};
 use smol_str::SmolStr;
 use std::sync::Arc;
@@ -73,8 +74,9 @@ fn whole(
     {
         return Arc::clone(before);
     }
+    // No editor names a link by a variable, and what that would be is known only when it runs.
     let mut check = |id: &str| {
-        if sight.hides(id) {
+        if sight.hides(id) || reference(id).is_some() {
             foreign.push(id.into());
         }
     };

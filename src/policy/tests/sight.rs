@@ -134,6 +134,11 @@ fn a_submission_that_uses_what_is_not_seen_is_refused_and_names_only_its_own_ids
     assert_eq!(refusal(&wired, same), refused("mqtt4"));
     let linked = node(json!({ "links": ["in4"] }));
     assert_eq!(refusal(&linked, same), refused("in4"));
+    for links in [json!(["${IN}"]), json!(["$(IN)"])] {
+        let named = links[0].as_str().unwrap().to_owned();
+        let linked = node(json!({ "type": "link call", "links": links }));
+        assert_eq!(refusal(&linked, same), refused(&named));
+    }
     let escaped = refusal(&json!([]), |own| {
         own.replace("\"nowhere\"", "\"\\u0069n4\"")
     });
