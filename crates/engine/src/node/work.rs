@@ -61,11 +61,9 @@ impl<E: 'static> Host<'_, E> {
         &mut self,
         message: Message,
         size: usize,
+        event: fn(Worked<T>) -> E,
         work: impl Fn() -> Result<T, Failure> + Send + 'static,
-    ) -> Option<Worked<T>>
-    where
-        E: From<Worked<T>>,
-    {
+    ) -> Option<Worked<T>> {
         let mut limits = self.state.work_limits();
         if size <= SMALL {
             let short = budget::Limits {
@@ -93,16 +91,13 @@ impl<E: 'static> Host<'_, E> {
                 let text = "the node failed inside on this message";
                 Err(Failure::error(text))
             });
-            E::from(Worked { message, result })
+            event(Worked { message, result })
         });
         None
     }
 
     /// Sends a sequence, in several rounds if it is long: the rest is an event of the node then.
-    pub(crate) fn send_sequence(&mut self, mut sequence: Sequence)
-    where
-        E: From<Sequence>,
-    {
+    pub(crate) fn send_sequence(&mut self, mut sequence: Sequence, event: fn(Sequence) -> E) {
         for _ in 0..ROUND {
             match sequence.messages.next() {
                 Some(Ok(message)) => {
@@ -123,7 +118,7 @@ impl<E: 'static> Host<'_, E> {
         self.state.queue.hold(self.instance.slot);
         self.spawn(async move {
             tokio::task::yield_now().await;
-            E::from(sequence)
+            event(sequence)
         });
     }
 }

@@ -75,7 +75,7 @@ struct Parsed {
     columns: Value,
 }
 
-/// What came of a text, and the columns by now.
+/// The rows of a text, and the columns by now.
 struct Read {
     dialect: Dialect,
     /// `None`: all of the text is skipped.
@@ -86,7 +86,7 @@ struct Read {
     bad_columns: bool,
 }
 
-/// What came of a value that is no text, and the columns by now.
+/// The text of a value that is no text, and the columns by now.
 struct Wrote {
     dialect: Dialect,
     /// With what the older writer changes in arrays.
@@ -100,24 +100,6 @@ enum Event {
     Read(Worked<Read>),
     Wrote(Worked<Wrote>),
     Rest(Sequence),
-}
-
-impl From<Worked<Read>> for Event {
-    fn from(worked: Worked<Read>) -> Self {
-        Self::Read(worked)
-    }
-}
-
-impl From<Worked<Wrote>> for Event {
-    fn from(worked: Worked<Wrote>) -> Self {
-        Self::Wrote(worked)
-    }
-}
-
-impl From<Sequence> for Event {
-    fn from(rest: Sequence) -> Self {
-        Self::Rest(rest)
-    }
 }
 
 const WRONG_TYPE: &str = "This node only handles CSV strings or js objects.";
@@ -359,7 +341,7 @@ impl Csv {
     fn read(&mut self, message: Message, text: SmolStr, host: &mut Host<'_, Event>) {
         let (settings, dialect) = (Arc::clone(&self.settings), self.dialect.clone());
         let part = Part::of(&message);
-        let worked = host.work(message, text.len(), move || {
+        let worked = host.work(message, text.len(), Event::Read, move || {
             Read::of(&text, part.as_ref(), &settings, &dialect)
         });
         if let Some(worked) = worked {
@@ -384,7 +366,7 @@ impl Csv {
             Ok(Some(parsed)) if self.settings.one_array => self.send_array(message, parsed, host),
             Ok(Some(parsed)) => {
                 let rows = self.rows(message, parsed);
-                host.send_sequence(rows);
+                host.send_sequence(rows, Event::Rest);
             }
             // A skipped text is not reported (observed).
             Ok(None) => {}
@@ -456,7 +438,7 @@ impl Csv {
             HeaderOut::Once => !self.header_sent,
         };
         let (bytes, given) = (size(message.get("payload")), message.clone());
-        let worked = host.work(message, bytes, move || {
+        let worked = host.work(message, bytes, Event::Wrote, move || {
             Wrote::of(&given, &settings, &dialect, header)
         });
         if let Some(worked) = worked {
@@ -543,7 +525,7 @@ impl Node<Event> for Csv {
         match event {
             Event::Read(worked) => self.have_read(worked, host),
             Event::Wrote(worked) => self.have_written(worked, host),
-            Event::Rest(rest) => host.send_sequence(rest),
+            Event::Rest(rest) => host.send_sequence(rest, Event::Rest),
         }
     }
 }

@@ -38,18 +38,6 @@ enum Event {
     Rest(Sequence),
 }
 
-impl From<Worked<Vec<Value>>> for Event {
-    fn from(worked: Worked<Vec<Value>>) -> Self {
-        Self::Picked(worked)
-    }
-}
-
-impl From<Sequence> for Event {
-    fn from(rest: Sequence) -> Self {
-        Self::Rest(rest)
-    }
-}
-
 pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let given = |name: Option<SmolStr>| name.filter(|name| !name.is_empty());
@@ -130,7 +118,7 @@ impl Html {
                     Err(failure) => host.error(failure, Some(message)),
                 }
             }
-            Ok(picked) => host.send_sequence(self.each(message, picked)),
+            Ok(picked) => host.send_sequence(self.each(message, picked), Event::Rest),
             Err(failure) => host.error(failure, Some(message)),
         }
     }
@@ -155,7 +143,9 @@ impl Node<Event> for Html {
         };
         let (picker, select) = (Arc::clone(&self.picker), message.get("select").clone());
         let size = text.len();
-        let worked = host.work(message, size, move || picker.pick(&text, &select));
+        let worked = host.work(message, size, Event::Picked, move || {
+            picker.pick(&text, &select)
+        });
         if let Some(worked) = worked {
             self.finish(worked, host);
         }
@@ -164,7 +154,7 @@ impl Node<Event> for Html {
     fn event(&mut self, event: Event, host: &mut Host<'_, Event>) {
         match event {
             Event::Picked(worked) => self.finish(worked, host),
-            Event::Rest(rest) => host.send_sequence(rest),
+            Event::Rest(rest) => host.send_sequence(rest, Event::Rest),
         }
     }
 }

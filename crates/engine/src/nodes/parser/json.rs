@@ -159,9 +159,12 @@ impl Node<Worked<Outcome>> for JsonNode {
             Err(failure) => return host.error(failure, Some(message)),
         };
         let (action, pretty) = (self.action, self.pretty);
-        let work = host.work(message, size(&value), move || {
-            convert(&value, action, pretty)
-        });
+        let work = host.work(
+            message,
+            size(&value),
+            |worked| worked,
+            move || convert(&value, action, pretty),
+        );
         if let Some(worked) = work {
             self.event(worked, host);
         }

@@ -116,7 +116,12 @@ impl Node<Worked<Converted>> for Xml {
         };
         let (keys, given) = (Arc::clone(&self.keys), message.get("options").clone());
         self.keys.note_options(&value, &mut message);
-        let worked = host.work(message, size(&value), move || keys.convert(&value, &given));
+        let worked = host.work(
+            message,
+            size(&value),
+            |worked| worked,
+            move || keys.convert(&value, &given),
+        );
         if let Some(worked) = worked {
             self.event(worked, host);
         }

@@ -50,7 +50,12 @@ impl Node<Worked<Outcome>> for Yaml {
             Ok(value) => value,
             Err(failure) => return host.error(failure, Some(message)),
         };
-        if let Some(worked) = host.work(message, size(&value), move || convert(&value)) {
+        if let Some(worked) = host.work(
+            message,
+            size(&value),
+            |worked| worked,
+            move || convert(&value),
+        ) {
             self.event(worked, host);
         }
     }

@@ -85,18 +85,6 @@ enum Event {
     Rest(Sequence),
 }
 
-impl From<Worked<Pieces>> for Event {
-    fn from(worked: Worked<Pieces>) -> Self {
-        Self::Cut(worked)
-    }
-}
-
-impl From<Sequence> for Event {
-    fn from(rest: Sequence) -> Self {
-        Self::Rest(rest)
-    }
-}
-
 /// One message on its way into pieces.
 struct Sending {
     property: Path,
@@ -258,7 +246,7 @@ impl Split {
         let mut sending = self.begin(&message, host);
         self.note_cut(&mut sending, pieces.of_text);
         let sequence = sending.all(pieces.values.into_iter(), pieces.count, None);
-        host.send_sequence(sequence);
+        host.send_sequence(sequence, Event::Rest);
     }
 
     /// A text or buffer of a stream. Messages whose rest waits for more are done with when that is sent (observed).
@@ -313,7 +301,7 @@ impl Node<Event> for Split {
             }
             Value::String(_) | Value::Buffer(_) => {
                 let (cut, bytes) = (Arc::clone(&self.cut), size(&value));
-                let worked = host.work(message, bytes, move || Ok(cut.value(&value)));
+                let worked = host.work(message, bytes, Event::Cut, move || Ok(cut.value(&value)));
                 if let Some(worked) = worked {
                     self.have_cut(worked, host);
                 }
@@ -334,13 +322,13 @@ impl Node<Event> for Split {
                 return host.done(message);
             }
         };
-        host.send_sequence(sequence);
+        host.send_sequence(sequence, Event::Rest);
     }
 
     fn event(&mut self, event: Event, host: &mut Host<'_, Event>) {
         match event {
             Event::Cut(worked) => self.have_cut(worked, host),
-            Event::Rest(rest) => host.send_sequence(rest),
+            Event::Rest(rest) => host.send_sequence(rest, Event::Rest),
         }
     }
 }
