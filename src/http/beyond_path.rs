@@ -1,4 +1,4 @@
-//! What a flow, a package or an upstream may not say for more than its own paths: console, editor
+//! Withholds what a flow, a package or an upstream says for more than its own paths: console, editor
 //! and the endpoints of others have the same host.
 
 use super::access_error::AccessError;

@@ -36,7 +36,7 @@ pub enum Error {
     Foreign {
         /// Its path, or what it is.
         package: String,
-        /// Where it would come from.
+        /// The place that it would come from.
         from: String,
     },
     /// The package has nothing for Node-RED.

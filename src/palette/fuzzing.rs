@@ -1,4 +1,4 @@
-//! What must always hold for a `package-lock.json`, whatever is in it.
+//! Checks of the invariants of a `package-lock.json`, for any content.
 #![allow(clippy::missing_panics_doc, reason = "a check: it may panic")]
 
 use super::lock_file::{LockFile, Origin};

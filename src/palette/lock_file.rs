@@ -37,7 +37,7 @@ pub(super) struct Locked {
 pub(super) struct ForeignPackage {
     /// Its path below the directory.
     pub(super) path: String,
-    /// Where it would come from.
+    /// The place that it would come from.
     pub(super) from: String,
 }
 

@@ -68,7 +68,7 @@ pub(super) struct Npm {
 /// The variable that marks the processes of one run of npm, also those that have left its group.
 const MARK: &str = "FLOWGATE_INSTALLATION";
 
-/// How often marked processes are looked for: each may have started another one meanwhile.
+/// The number of searches for marked processes: each may have started another one meanwhile.
 const SEARCHES: usize = 10;
 
 /// Kills what npm has started when dropped.
@@ -270,7 +270,7 @@ fn path_with(node: &Path) -> Option<OsString> {
     std::env::join_paths(all).ok()
 }
 
-/// How npm has ended, and the ends of what it wrote.
+/// The end of npm, and the ends of its output.
 struct Ended {
     succeeded: bool,
     output: Vec<u8>,

@@ -117,18 +117,17 @@ fn variables(flows: &FlowSet) -> BTreeMap<String, Vec<Definition>> {
 /// reads variables in another form than a call with that text.
 fn makes_names(text: &str) -> bool {
     let in_word = |c: char| c.is_alphanumeric() || c == '_';
-    let mut mentions = text.match_indices("env").map(|(at, word)| {
-        let after = text.get(at + word.len()..).unwrap_or_default();
-        (text.get(..at).unwrap_or_default(), after)
-    });
-    let is_any = |(before, after): (&str, &str)| {
+    let is_any = |at: usize| {
+        let before = text.get(..at).unwrap_or_default();
+        let after = text.get(at + "env".len()..).unwrap_or_default();
         let is_whole = !before.ends_with(in_word) && !after.starts_with(in_word);
         let is_key = before.ends_with('"') && !before.ends_with("\\\"") && after.starts_with('"');
         let call = if before.ends_with('$') { "(" } else { ".get(" };
         let reads_text = after.strip_prefix(call).is_some_and(begins_with_text);
         is_whole && !is_key && !reads_text
     };
-    mentions.any(is_any) || text.contains("getSetting")
+    let mut mentions = text.match_indices("env");
+    mentions.any(|(at, _)| is_any(at)) || text.contains("getSetting")
 }
 
 /// Returns whether the only argument is a quoted text; a double quote is escaped in JSON.

@@ -64,7 +64,7 @@ struct Origin<'o> {
 /// Records that were sent without an acknowledgement.
 #[derive(Default)]
 struct Unproven {
-    /// When the first of them was written, seconds since 1970.
+    /// The time of the first of them, seconds since 1970.
     since: Option<u64>,
     /// The number of the last one.
     last: u64,

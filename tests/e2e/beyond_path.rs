@@ -1,4 +1,4 @@
-//! What flows and upstreams say for more than their own paths does not reach browsers.
+//! Response headers of flows and upstreams that are for more than their own paths reach no browser.
 
 use crate::harness::{Gateway, public, script};
 use crate::mock_upstream::{Action, MockUpstream};

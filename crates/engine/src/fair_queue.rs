@@ -38,7 +38,7 @@ struct Queue {
     parts: u64,
     /// The number of deliveries that were taken so far.
     taken: u64,
-    /// How often nodes of the group hold it.
+    /// The number of holds by nodes of the group.
     holds: usize,
     /// Whether the group is in `ready`.
     is_ready: bool,

@@ -33,7 +33,7 @@ pub struct Limits {
 
 struct Budget {
     limits: Limits,
-    /// When the time is over; set when the clock is first looked at, so that small work costs no
+    /// The end of the time; set when the clock is first looked at, so that small work costs no
     /// look.
     ends: Option<Instant>,
     /// Bytes that are left.

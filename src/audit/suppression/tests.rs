@@ -224,7 +224,7 @@ fn the_reserve_is_for_administrators_and_security_relevant_records() {
     }
     let of = |user: &str| lines.iter().filter(|(_, of)| of == user).count();
     assert_eq!((of("ann"), of("bob"), of("admin")), (3 + 3, 1, 4));
-    // What was counted is written from time to time.
+    // The counts are written from time to time.
     let counted = suppression.ticked(NOW + 300);
     let times: u64 = times(&counted).iter().sum();
     assert_eq!(times, 300 + 97 + 97 + 100);

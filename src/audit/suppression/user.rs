@@ -30,7 +30,7 @@ const BURST: u64 = 1 << 20;
 /// One user's share of `max_size` within `keep_for`.
 const SHARE: u64 = 64;
 
-/// What limits a record of a user.
+/// The limit of a record of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
     /// The user's bytes.

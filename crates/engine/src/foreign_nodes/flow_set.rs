@@ -69,7 +69,7 @@ pub(super) fn select(
     host
 }
 
-/// What the host may name: the elements with a text, without the stand-ins.
+/// Lists the elements that the host may name: those with a text, without the stand-ins.
 fn authority(
     flows: &FlowSet,
     texts: &[Option<String>],

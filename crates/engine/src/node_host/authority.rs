@@ -38,7 +38,7 @@ use smol_str::{SmolStr, format_smolstr};
 /// Flows that are listed, at most: as many nodes as a flow set may expand to.
 const MAX_FLOWS: usize = 100_000;
 
-/// What the process was given.
+/// The elements that the process was given.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Authority {
     /// By their ids in the flow set.
@@ -57,7 +57,7 @@ struct Element {
     role: Role,
 }
 
-/// What the process may do in the name of an element.
+/// The acts that the process may do in the name of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A foreign node: it sends, and has a status, errors and a context.

@@ -161,7 +161,7 @@ fn control(host: &NodeHost, received: &Received<'_>) {
         Kind::Deployed => {
             let done = host.pending.borrow_mut().remove(&received.number);
             match done {
-                // Nothing may wait for it any more.
+                // Its receiver may have left.
                 Some(done) => drop(done.send(received.error.clone())),
                 None => host.refuse_control("it deployed what it was not asked for"),
             }

@@ -23,7 +23,7 @@ pub(crate) struct HostFlows {
     pub credentials: BTreeMap<SmolStr, Map<String, Json>>,
     /// The environment variables that the elements name.
     pub environment: BTreeMap<String, String>,
-    /// What frames about the elements may name.
+    /// The names that frames about the elements may have.
     pub authority: Authority,
 }
 

@@ -91,7 +91,7 @@ pub(crate) struct NodeHost {
     deployments: Cell<u32>,
     /// What the process runs.
     running: RefCell<Option<HostFlows>>,
-    /// What it ran before, until the change to that is done.
+    /// The authority of the flow set before, until the change is done.
     before: RefCell<Option<Authority>>,
     /// The targets of foreign nodes, by their running ids, before the change that is under way.
     targets_before: RefCell<FxHashMap<SmolStr, FxHashSet<SmolStr>>>,
@@ -333,7 +333,7 @@ impl NodeHost {
         found.or_else(|| before.as_ref().and_then(find))
     }
 
-    /// What the process may do in the name of a running node; `None`: it was not given it.
+    /// The acts that the process may do in the name of a running node; `None`: it was not given it.
     pub(crate) fn role(&self, id: &str) -> Option<Role> {
         self.given(|authority| authority.role(id))
     }

@@ -45,7 +45,7 @@ pub(super) enum Kind {
     Pong,
 }
 
-/// What a question about a context asks for.
+/// The act that a question about a context asks for.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Act {
