@@ -126,10 +126,7 @@ pub fn differing_properties(mut old: Map<String, Value>, new: Map<String, Value>
     for (key, after) in new {
         let before = old.shift_remove(&key);
         // As they are written: one who decides on the others decides on these.
-        if !before
-            .as_ref()
-            .is_some_and(|before| before.to_string() == after.to_string())
-        {
+        if before.as_ref().map(Value::to_string) != Some(after.to_string()) {
             properties.push((key, before, Some(after)));
         }
     }
