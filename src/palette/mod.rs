@@ -224,8 +224,8 @@ impl Palette {
         if self.installed.now().version(name.as_str()).is_none() {
             return Err(Error::NoNodes);
         }
-        let after = LockFile::read(&self.directory.join("package-lock.json"));
-        let with_scripts = after.changed(&self.installs.scripts, before);
+        // Of the file that was checked: the packages of the host may have changed it meanwhile.
+        let with_scripts = wanted.changed(&self.installs.scripts, before);
         if !with_scripts.is_empty() {
             self.npm.run_scripts(&with_scripts).await?;
         }
