@@ -25,6 +25,9 @@ const DIRECTORY: OFlags = OFlags::RDONLY
 /// A place that is not read itself.
 const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
+/// Entries of a directory that are listed, at most: a package could make millions.
+const MAX_ENTRIES: usize = 10_000;
+
 /// Something in a directory.
 #[derive(Debug)]
 pub struct Entry {
@@ -56,12 +59,12 @@ pub fn read(directory: &Path, below: &Path, largest: u64) -> io::Result<Vec<u8>>
     Ok(bytes)
 }
 
-/// Lists directories and regular files in a directory below; links, and names that are no text, are
-/// left out.
+/// Lists directories and regular files in a directory below, 10,000 at most; links, and names that
+/// are no text, are left out.
 pub fn list(directory: &Path, below: &Path) -> io::Result<Vec<Entry>> {
     let found = find(directory, below, DIRECTORY)?;
     let mut entries = Vec::new();
-    for entry in Dir::read_from(&found)? {
+    for entry in Dir::read_from(&found)?.take(MAX_ENTRIES) {
         let entry = entry?;
         let Ok(name) = entry.file_name().to_str() else {
             continue;
