@@ -7,6 +7,8 @@ pub use crate::audit::fuzzing::suppression;
 pub use crate::auth::fuzzing::jwt;
 pub use crate::comms::fuzzing::frame;
 pub use crate::config::fuzzing::config;
+#[cfg(feature = "engine")]
+pub use crate::editor::fuzzing::package;
 pub use crate::http::fuzzing::{path, sign_in, upstream_request};
 #[cfg(feature = "engine")]
 pub use crate::palette::fuzzing::lock_file;
@@ -28,6 +30,8 @@ mod tests {
         ("jwt", jwt),
         #[cfg(feature = "engine")]
         ("lock_file", lock_file),
+        #[cfg(feature = "engine")]
+        ("package", package),
         ("path", path),
         ("proxy_protocol", proxy_protocol),
         ("sign_in", sign_in),

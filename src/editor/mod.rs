@@ -7,6 +7,8 @@ mod archive;
 mod catalog;
 mod examples;
 mod files;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod install;
 mod packages;
 mod page;

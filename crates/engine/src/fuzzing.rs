@@ -53,6 +53,11 @@ pub fn json(data: &[u8]) {
     assert_eq!(text::stringify(&tree).unwrap(), written);
 }
 
+/// Checks what the `package.json` of a module exports.
+pub fn manifest(data: &[u8]) {
+    crate::script::modules::fuzzing::manifest(data);
+}
+
 /// Checks frames of the node host, and the frames that values become on their way to it.
 pub fn host_frame(data: &[u8]) {
     crate::node_host::fuzzing::frames(data);
@@ -273,6 +278,7 @@ mod tests {
         testing::inputs::check_all(&[
             ("deep", super::deep),
             ("json", super::json),
+            ("manifest", super::manifest),
             ("jsonata", super::jsonata),
             ("regex", super::regex),
         ]);

@@ -26,7 +26,7 @@ mod kept_text;
 mod last_send;
 mod locales;
 mod message_use;
-mod modules;
+pub(crate) mod modules;
 mod node_state;
 mod outputs;
 mod paths;

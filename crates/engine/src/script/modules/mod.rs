@@ -14,6 +14,8 @@ mod builtin;
 mod cipher;
 mod compression;
 mod crypto;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod installed;
 mod keys;
 mod machine;
