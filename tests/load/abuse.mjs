@@ -3,6 +3,7 @@
 //   node abuse.mjs FLOWGATE [KIND]     see tests/abuse
 
 import http from 'node:http';
+import https from 'node:https';
 import path from 'node:path';
 import readline from 'node:readline';
 import zlib from 'node:zlib';
@@ -191,23 +192,85 @@ const many = (connections, count, frames) => async (asked) => {
     return `${left} of ${connections} connections left`;
 };
 
-/** Bodies on some connections from one address, each begun and never whole. */
-const unfinished = (connections, count, url, kind) => async (asked) => {
+/** Bodies on some connections from one address, each begun and never whole: of nobody known, or of a user. */
+const unfinished = (connections, count, url, kind, { bytes = 16_000, user } = {}) => async (asked) => {
+    const authorization = user && { authorization: `Bearer ${await asked.token(user)}` };
     const answers = {};
     const sessions = [];
     while (sessions.length < connections) {
         const session = asked.h2(GREEDY);
         sessions.push(session);
         for (let n = 0; n < count && !session.closed && !session.destroyed; n++) {
-            const stream = session.request({ ':method': 'POST', ':path': url, 'content-type': kind });
+            const stream = session.request({ ':method': 'POST', ':path': url, 'content-type': kind, ...authorization });
             stream.on('error', () => {}).on('response', ({ ':status': status }) => (answers[status] = (answers[status] ?? 0) + 1));
-            stream.resume().write(Buffer.alloc(16_000, 120));
+            stream.resume().write(Buffer.alloc(bytes, 120));
         }
         await pause(10);
     }
     await pause(STAY);
     sessions.forEach((session) => session.destroy());
     return JSON.stringify(answers).replaceAll('"', '');
+};
+
+/** Comments of some 200 bytes each, of about this many bytes together. */
+const large = (bytes) => Array.from({ length: bytes / 200 }, (_, n) => (
+    { id: `x${n}`, type: 'comment', z: 'tab-hello', name: 'n'.repeat(120), x: 1, y: 1, wires: [] }));
+
+/** While large flows are there. */
+const withLargeFlows = (abuse) => async () => {
+    await gateway.deploy(token, [...flows('hello'), ...listener, ...large(4 << 20)]);
+    const result = await abuse();
+    await gateway.deploy(token, [...flows('hello'), ...listener]);
+    return result;
+};
+
+/** The longest that others may have to wait beside a user who floods the gateway with work, in ms. */
+const OTHERS = { 'a sign-in': 1500, '/readyz': 100 };
+
+/** A user who asks for much work from sixteen connections, for ten seconds; others sign in and ask whether it is ready. */
+const flooded = (ask) => async (asked) => {
+    const user = await asked.token('reader');
+    const statuses = {};
+    let over = false;
+    const flooding = Array.from({ length: 16 }, async () => {
+        const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
+        while (!over) {
+            const { status } = await ask(asked, { token: user, agent, from: GREEDY });
+            statuses[status] = (statuses[status] ?? 0) + 1;
+        }
+        agent.destroy();
+    });
+    const asks = { 'a sign-in': async () => (await asked.signIn()).status, '/readyz': () => asked.ready() };
+    const worst = {};
+    let late = false;
+    for (const since = Date.now(); Date.now() - since < 10_000; await pause(200)) {
+        for (const [what, done] of Object.entries(asks)) {
+            const began = performance.now();
+            const status = await done();
+            worst[what] = Math.max(worst[what] ?? 0, Math.round(performance.now() - began));
+            late ||= status !== 200 || worst[what] > OTHERS[what];
+        }
+    }
+    over = true;
+    await Promise.all(flooding);
+    return `${JSON.stringify(statuses)}; worst of others: ${JSON.stringify(worst)} ms${late ? ' REFUSED OR LATE' : ''}`.replaceAll('"', '');
+};
+
+const v2 = { 'Content-Type': 'application/json', 'Node-RED-API-Version': 'v2' };
+const check = JSON.stringify({ flows: [...flows('hello'), ...large(4 << 20)] });
+const checks = flooded((asked, options) => asked.ask('POST', '/gateway/check', { ...options, headers: v2, body: check }));
+
+/** Differences between large flows and small ones. */
+async function differences() {
+    const deployed = async (more) => JSON.parse((await gateway.deploy(token, [...flows('hello'), ...listener, ...more])).body).rev;
+    const [from, to] = [await deployed(large(2 << 20)), await deployed([])];
+    return held(flooded((asked, options) => asked.ask('GET', `/gateway/diff?from=${from}&to=${to}`, options)), 256)();
+}
+
+/** Large responses on some connections that a user does not read. */
+const unread = (connections, count) => async (asked) => {
+    const authorization = field('authorization', `Bearer ${await asked.token('reader')}`);
+    return many(connections, count, (n) => frame(1, 5, n, Buffer.concat([head('GET', '/flows'), authorization])))(asked);
 };
 
 /** A runtime behind a gateway of its own that answers nothing but `/hello`. */
@@ -279,6 +342,10 @@ const abuses = {
     'sign-ins that are never whole, 256 × 100': held(unfinished(256, 100, '/auth/token', 'application/x-www-form-urlencoded'), 128),
     'bodies that are never whole, 64 × 100': held(unfinished(64, 100, '/upload', 'text/plain'), 160),
     'messages that are never whole, 100 × 5 MB': held(() => crowd(100, (socket) => socket.resume().write(partOfMessage), undefined, GREEDY), 160),
+    'checks of one user, 16 × 4 MB': held(checks, 256),
+    'differences for one user, 16 × 2 MB': differences,
+    'flows over HTTP/2 that a user does not read, 2 × 100': withLargeFlows(held(unread(2, 100), 256)),
+    'bodies of a user that are never whole, 4 × 50 × 4 MB': held(unfinished(4, 50, '/gateway/check', 'application/json', { bytes: 4 << 20, user: 'reader' }), 256),
     'gzip of 200 MiB to POST /flows': upload('/flows', { ...json, 'Content-Encoding': 'gzip' }, gigabyte),
     'gzip of 200 MiB to an endpoint': upload('/upload', { ...json, 'Content-Encoding': 'gzip' }, gigabyte),
     '200 MiB to an endpoint': upload('/upload', { 'Content-Type': 'application/octet-stream' }, Buffer.alloc(200 << 20)),

@@ -154,13 +154,22 @@ export class Gateway {
         return new WebSocket(`wss://127.0.0.1:${this.port}${url}`, { rejectUnauthorized: false, localAddress: from });
     }
 
-    async metrics() {
-        const text = await new Promise((done, failed) => {
-            http.get({ port: this.operations, host: '127.0.0.1', path: '/metrics', agent: false }, (response) => {
-                let all = '';
-                response.on('data', (piece) => (all += piece)).on('end', () => done(all));
+    /** A page of the operations listener: status and text. */
+    operated(path) {
+        return new Promise((done, failed) => {
+            http.get({ port: this.operations, host: '127.0.0.1', path, agent: false }, (response) => {
+                let text = '';
+                response.on('data', (piece) => (text += piece)).on('end', () => done({ status: response.statusCode, text }));
             }).on('error', failed);
         });
+    }
+
+    async ready() {
+        return (await this.operated('/readyz')).status;
+    }
+
+    async metrics() {
+        const { text } = await this.operated('/metrics');
         const series = text.split('\n').filter((line) => line && !line.startsWith('#'));
         return Object.fromEntries(series.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]));
     }
