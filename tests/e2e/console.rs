@@ -446,6 +446,22 @@ async fn proposals_are_rejected_rebased_and_approved() {
 }
 
 #[tokio::test]
+async fn an_approver_sees_what_a_thousand_elements_would_hide_before_the_button() {
+    let gateway = Gateway::with(&approving("approve = [\"Line*\"]"));
+    let admin = gateway.sign_in("admin").await;
+    gateway.deploy(&admin, &line(1, GOOD).into()).await;
+    let mut flows = line(1, "return msg; // \u{202e} ;llun nruter");
+    flows.extend((0..1_001).map(|n| {
+        json!({ "id": format!("new-{n}"), "type": "comment", "z": "line-1", "name": "new", "x": 1, "y": 1, "wires": [] })
+    }));
+    let token = gateway.sign_in("eve").await;
+    let request = gateway.deployment(&token, &flows.into(), None);
+    let request = request.header("Flowgate-Message", "for the audit on Monday");
+    assert_eq!(request.send().await.status, 202);
+    play("console/hidden_changes.mjs", &url(&gateway, ""), nothing).await;
+}
+
+#[tokio::test]
 async fn proposals_for_node_red_too() {
     let red = NodeRed::start(Release::Four, "");
     play_proposals(&red.config()).await;
