@@ -26,10 +26,13 @@ pub(crate) fn escaped(text: String) -> String {
 }
 
 /// Returns whether a character has no glyph of its own: `Default_Ignorable_Code_Point`, and `Cc`,
-/// `Cf`, `Zl` and `Zp`, of the Unicode Character Database 16.0. In JSON text there are no control
-/// characters before U+007F.
+/// `Cf`, `Zl` and `Zp`, of the Unicode Character Database 16.0, noncharacters, and two whose glyph
+/// is empty. In JSON text there are no control characters before U+007F.
 fn is_invisible(character: char) -> bool {
-    matches!(character,
+    let is_noncharacter = u32::from(character) & 0xfffe == 0xfffe;
+    is_noncharacter
+        || matches!(character,
+        '\u{2800}' | '\u{16fe4}' | '\u{fdd0}'..='\u{fdef}' |
         '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
         | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
         | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
@@ -43,6 +46,20 @@ fn is_invisible(character: char) -> bool {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+
+    #[test]
+    fn an_empty_glyph_and_a_noncharacter_are_escaped() {
+        for character in [
+            '\u{2800}',
+            '\u{16fe4}',
+            '\u{fdd0}',
+            '\u{ffff}',
+            '\u{10fffe}',
+        ] {
+            assert!(is_invisible(character), "{character:?}");
+        }
+        assert!(!is_invisible('\u{fffd}'));
+    }
 
     #[test]
     fn what_no_reader_sees_is_escaped_and_remains_the_same() {

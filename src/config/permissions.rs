@@ -48,6 +48,11 @@ const LIMITED: [&str; 3] = ["flows.read:", "flows.write:", "node-types:"];
 /// Why a permission may be a mistake; `None`: something needs it. `of_routes`: those that a
 /// `[[route]]` or `[[admin_route]]` names.
 pub fn permission_hint(name: &str, of_routes: &[&str]) -> Option<String> {
+    if LIMITED.contains(&name) {
+        return Some(format!(
+            "the permission \"{name}\" gives nothing: nothing follows the colon"
+        ));
+    }
     let is_limited = LIMITED.iter().any(|limited| name.starts_with(limited));
     let is_any = matches!(name, "*" | "*.read" | "*.write");
     if is_any || is_limited || PERMISSIONS.contains(&name) || of_routes.contains(&name) {
@@ -88,6 +93,7 @@ mod tests {
             ("flows.read", None),
             ("flows.write:Line*", None),
             ("node-types:exec", None),
+            ("flows.write:", Some("nothing follows the colon")),
             ("reports.read", None),
         ] {
             let found = permission_hint(name, &["reports.read"]);

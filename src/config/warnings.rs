@@ -1,5 +1,6 @@
 //! What is allowed in a configuration, and is a mistake more often than not.
 
+use super::error::nearest;
 use super::permissions::permission_hint;
 use super::{Auth, Config, EngineListen, Hosts, Upstream};
 use std::net::SocketAddr;
@@ -76,7 +77,29 @@ impl Config {
     pub fn permission_hint(&self, name: &str) -> Option<String> {
         let routes = self.routes.iter().chain(&self.admin_routes);
         let of_routes = routes.filter_map(|route| route.permission.as_deref());
+        if let Some(kind) = name
+            .strip_prefix("node-types:")
+            .filter(|kind| !kind.is_empty())
+        {
+            return self.node_type_hint(kind);
+        }
         permission_hint(name, &of_routes.collect::<Vec<_>>())
+    }
+
+    /// Why a permission for a type of nodes may be a mistake; `None`: a policy restricts it.
+    fn node_type_hint(&self, kind: &str) -> Option<String> {
+        let policies = self.upstreams.iter().map(|upstream| &upstream.mount.policy);
+        let policies = policies.chain([&self.policy]);
+        let restricted = policies.flat_map(|policy| policy.restrict_types.clone());
+        let restricted: Vec<String> = restricted.collect();
+        let is_pattern = kind.contains(['*', '?']);
+        (!is_pattern && !restricted.iter().any(|one| one == kind)).then(|| {
+            let meant = nearest(kind, &restricted);
+            let meant = meant.map_or_else(String::new, |meant| {
+                format!("; did you mean \"node-types:{meant}\"?")
+            });
+            format!("no [policy] restrict_types needs the permission \"node-types:{kind}\"{meant}")
+        })
     }
 
     /// Permissions that nothing needs.

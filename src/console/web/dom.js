@@ -32,7 +32,7 @@ function add(element, children) {
 
 // Characters without a glyph, such as those that turn the direction of text, but for the ends of lines and the
 // selectors that make an emoji of its symbol.
-const INVISIBLE = /(?![\t\n]|\r\n|\r$|(?<=\p{Extended_Pictographic})\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}]/gu;
+const INVISIBLE = /(?![\t\n]|\r\n|\r$|(?<=\p{Extended_Pictographic})\ufe0f)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}\p{Cn}\u2800\u{16fe4}]/gu;
 
 // A text as what is to be put into an element: each invisible character as `\u{…}`, marked where marks can be.
 function visible(text, element) {
