@@ -5,7 +5,7 @@ use super::{Active, Error, Request};
 use crate::auth::Permissions;
 use crate::policy::{self, Sight};
 use crate::store::{self, Store};
-use flows::running::check_ids;
+use flows::running::check_elements;
 use flows::{
     Credentials, DeploymentType, FlowSet, Submission, add_flow, remove_flow, replace_flow,
 };
@@ -99,7 +99,7 @@ fn whole(
     before: &FlowSet,
 ) -> Result<Submission, Error> {
     if sight.is_whole() {
-        check_ids(&submission.flows)?;
+        check_elements(&submission.flows)?;
         // A policy sees no change where the content is the same; the engine could run another order of keys, or `0.0` for
         // `0`, otherwise. So what no policy has seen does not change.
         let flows = if by.cover_all() {
@@ -118,7 +118,7 @@ fn whole(
         return Err(policy::refused(foreign).into());
     }
     let flows = Arc::new(FlowSet::new(policy::merged(sight, &submission.flows)?)?);
-    check_ids(&flows)?;
+    check_elements(&flows)?;
     policy::widened(sight, &Sight::of(by, &flows)).allowed()?;
     Ok(Submission {
         flows: Arc::unwrap_or_clone(flows),

@@ -13,7 +13,7 @@ use crate::metrics::Phase;
 use crate::policy::{self, Deployment};
 use crate::upstream::{self, Change, Changed, Outcome};
 use arc_swap::{ArcSwap, ArcSwapOption};
-use flows::running::check_ids;
+use flows::running::check_elements;
 use flows::{Credentials, DeploymentType, FlowSet, Patch};
 use serde_json::{Value, json};
 use std::pin::pin;
@@ -259,7 +259,7 @@ impl Deployments {
             return Ok((forward.change, None));
         };
         if let Request::Flows { submission, .. } = &request {
-            check_ids(&submission.flows)?;
+            check_elements(&submission.flows)?;
         }
         let Some(old) = self.readable(&request, old, by)? else {
             return Ok((forward.change, None));

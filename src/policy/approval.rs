@@ -2,7 +2,7 @@
 //! element on it before or after, a shared element or a config node that it uses, its place among the others, and what
 //! makes anything run otherwise that is on it, or nothing at all.
 
-use super::changes::{Change, changes};
+use super::changes::{Change, changes, is_reordered};
 use super::globals::{Globals, global_configs};
 use super::rights::{SHARED, differing, fits};
 use super::shared::{GLOBAL_CONFIG, Place, References, place};
@@ -46,8 +46,12 @@ pub fn needs_approval(
         nodes.retain(|node| node.kind != GLOBAL_CONFIG);
         nodes.extend(global_configs(deployment));
     }
-    if nodes.is_empty() && !changes.is_empty() {
+    let differs = !changes.is_empty() || is_reordered(deployment);
+    if nodes.is_empty() && differs {
         nodes = differing(&runs, |flow| guarded.is(flow), |_| true);
+    }
+    if nodes.is_empty() && differs {
+        nodes = guarded.confused(&runs);
     }
     if nodes.is_empty() && !changes.is_empty() {
         // Guarded flows may turn out to use one that begins to run with its tab, or ends with it.
@@ -152,6 +156,18 @@ impl<'a> Guarded<'a> {
         self.lists(EVERYTHING)
             || on(change.before, self.deployment.before)
             || on(change.after, self.deployment.after)
+    }
+
+    /// The link calls of guarded flows whose messages name their target, if other names than before
+    /// stand for several.
+    fn confused<'r>(&self, [was, is]: &'r [Runs; 2]) -> Vec<&'r Arc<Node>> {
+        if was.ambiguous_names() == is.ambiguous_names() {
+            return Vec::new();
+        }
+        let calls = is.nodes().map(|(_, node)| node);
+        let calls = calls.filter(|node| node.calls_by_name());
+        let guarded = calls.filter(|node| node.tab.as_ref().is_some_and(|tab| self.is(tab)));
+        guarded.map(|node| &node.node).collect()
     }
 
     /// The guarded tabs that get another place among each other.

@@ -1,7 +1,7 @@
 //! The elements in which two flow sets differ, in whatever: unlike for restarts, a node that was moved differs.
 
 use super::Deployment;
-use flows::Node;
+use flows::{FlowSet, Node};
 use std::sync::Arc;
 
 /// An element that differs.
@@ -48,4 +48,17 @@ pub(super) fn changes<'a>(deployment: &Deployment<'a>) -> Vec<Change<'a>> {
         }));
     }
     changes
+}
+
+/// Returns whether the elements of both flow sets stand in another order.
+pub(super) fn is_reordered(deployment: &Deployment<'_>) -> bool {
+    let kept = |of: &FlowSet, other: &FlowSet| {
+        let there = of
+            .nodes()
+            .iter()
+            .filter(|node| other.get(&node.id).is_some());
+        there.map(|node| node.id.clone()).collect::<Vec<_>>()
+    };
+    let (before, after) = (deployment.before, deployment.after);
+    kept(before, after) != kept(after, before)
 }

@@ -5,7 +5,7 @@
 //! does not hold, that is the same before and after. Messages are no matter of rights: a flow may
 //! send some to any other.
 
-use super::changes::Change;
+use super::changes::{Change, is_reordered};
 use super::globals::{Globals, global_configs};
 use super::shared::{GLOBAL_CONFIG, Place, References, place};
 use super::{Deployment, Rule, Violation, Who, types, violation};
@@ -66,7 +66,8 @@ pub(super) fn check(
         nodes.extend(global_configs(deployment));
     }
     // A user of shared elements may change what other flows make of them.
-    if nodes.is_empty() && !changes.is_empty() && !before.holds_shared {
+    let differs = !changes.is_empty() || is_reordered(deployment);
+    if nodes.is_empty() && differs && !before.holds_shared {
         let outside = |flow: &SmolStr| !held(flow);
         nodes = differing(&runs, outside, outside);
     }

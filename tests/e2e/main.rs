@@ -112,6 +112,7 @@ mod fail_over_faults;
 mod fail_over_state;
 mod failpoints;
 mod fallback;
+mod flow_effects;
 mod flow_files;
 mod flow_merge;
 mod flow_rights;

@@ -55,13 +55,15 @@ pub async fn keeping() -> MockUpstream {
 }
 
 /// The types of nodes that such an upstream has.
-const KEPT_TYPES: [&str; 16] = [
+const KEPT_TYPES: [&str; 18] = [
     "change",
     "comment",
     "debug",
     "exec",
     "function",
     "global-config",
+    "http in",
+    "http response",
     "inject",
     "link call",
     "link in",

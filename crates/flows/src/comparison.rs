@@ -4,7 +4,7 @@
 use super::{ElementKind, FlowSet, Node};
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// How an element differs.
@@ -109,7 +109,77 @@ pub fn compare(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> 
         properties: Vec::new(),
         credentials: credentials.contains(&node.id),
     }));
+    for (node, property) in moved_endpoints(old, new) {
+        match compared.iter_mut().find(|one| one.node.id == node.id) {
+            Some(one) => {
+                one.properties.push(property);
+                if one.difference == Difference::Repositioned {
+                    one.difference = Difference::Changed;
+                }
+            }
+            None => compared.push(Compared {
+                node: Arc::clone(node),
+                difference: Difference::Changed,
+                properties: vec![property],
+                credentials: false,
+            }),
+        }
+    }
     compared
+}
+
+/// The endpoints of both sets that have another place among each other, as few as explain the new order: of several that
+/// take a request, the first one answers.
+fn moved_endpoints<'n>(
+    old: &'n FlowSet,
+    new: &'n FlowSet,
+) -> impl Iterator<Item = (&'n Arc<Node>, Property)> {
+    let is_one = |node: &&Arc<Node>| node.kind == "http in";
+    let kept = |of: &'n FlowSet, other: &FlowSet| {
+        let mut places: HashMap<&SmolStr, usize> = HashMap::new();
+        for (at, tab) in of.tabs().enumerate() {
+            places.insert(&tab.id, at);
+        }
+        let both = of.nodes().iter().filter(is_one);
+        let both = both.filter(|node| other.get(&node.id).as_ref().is_some_and(is_one));
+        let mut both: Vec<&Arc<Node>> = both.collect();
+        both.sort_by_key(|node| places.get(&node.z));
+        both
+    };
+    let (before, after) = (kept(old, new), kept(new, old));
+    let was: HashMap<&SmolStr, usize> = before
+        .iter()
+        .enumerate()
+        .map(|(at, node)| (&node.id, at))
+        .collect();
+    let order: Vec<usize> = after
+        .iter()
+        .filter_map(|node| was.get(&node.id).copied())
+        .collect();
+    let stays = longest_increasing(&order);
+    let pairs = after.into_iter().zip(order).enumerate();
+    let moved = pairs.filter(move |(at, _)| !stays.contains(at));
+    moved.map(|(at, (node, was))| {
+        let place = |at: usize| Some(Value::from(at + 1));
+        let name = "order among http in nodes".to_owned();
+        (node, (name, place(was), place(at)))
+    })
+}
+
+/// The positions of a longest part of the numbers that increases.
+fn longest_increasing(numbers: &[usize]) -> HashSet<usize> {
+    // The position of the smallest end of each length, and what comes before each.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(numbers.len());
+    for (at, number) in numbers.iter().enumerate() {
+        let length = ends.partition_point(|end| numbers[*end] < *number);
+        before.push(length.checked_sub(1).map(|shorter| ends[shorter]));
+        match ends.get_mut(length) {
+            Some(end) => *end = at,
+            None => ends.push(at),
+        }
+    }
+    std::iter::successors(ends.last().copied(), |at| before[*at]).collect()
 }
 
 /// The flow of an element: a tab's or subflow's own id, else that which it is on; empty: none.
@@ -155,6 +225,40 @@ mod tests {
 
     fn set(elements: &str) -> FlowSet {
         FlowSet::parse(format!("[{elements}]").as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn another_order_of_endpoints_is_shown_at_as_few_as_explain_it() {
+        let node =
+            |id: &str, z: &str| format!(r#"{{"id":"{id}","type":"http in","z":"{z}","x":1}}"#);
+        let tab = |id: &str| format!(r#"{{"id":"{id}","type":"tab"}}"#);
+        let [t, u] = ["t", "u"].map(tab);
+        let [a, b, c] = [("a", "t"), ("b", "t"), ("c", "u")].map(|(id, z)| node(id, z));
+        let old = [&t, &u, &a, &b, &c].map(String::as_str).join(",");
+        let moved = |new: &[&String]| {
+            let new: Vec<&str> = new.iter().map(|element| element.as_str()).collect();
+            compared(&old, &new.join(","), &[])
+        };
+        assert_eq!(moved(&[&t, &u, &b, &a, &c]).len(), 1);
+        assert_eq!(
+            moved(&[&u, &t, &a, &b, &c]),
+            ["c changed order among http in nodes"]
+        );
+        // Where elements of different tabs stand among each other does not matter.
+        assert!(moved(&[&t, &u, &c, &a, &b]).is_empty());
+    }
+
+    #[test]
+    fn the_longest_part_that_increases_stays() {
+        let found = |numbers: &[usize]| {
+            let mut found: Vec<usize> = longest_increasing(numbers).into_iter().collect();
+            found.sort_unstable();
+            found
+        };
+        assert_eq!(found(&[0, 1, 2]), [0, 1, 2]);
+        assert_eq!(found(&[2, 0, 1, 3]), [1, 2, 3]);
+        assert_eq!(found(&[3, 2, 1]).len(), 1);
+        assert!(found(&[]).is_empty());
     }
 
     /// `id difference property…` of each element that differs.

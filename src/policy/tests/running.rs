@@ -8,7 +8,7 @@
 
 use crate::config::Approval;
 use crate::policy::*;
-use flows::running::{Entry, Env, Evaluator, Graph, build, check_ids, each_key, resolved};
+use flows::running::{Entry, Env, Evaluator, Graph, build, check_elements, each_key, resolved};
 use flows::{Credentials, FlowSet};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -428,7 +428,7 @@ fn types(kind: &str) -> bool {
 /// A random deployment by a user of the first tab; `None`: it is refused.
 fn deploy(random: &mut Random) -> Option<Accepted> {
     let before = Arc::new(set(&elements(random))?);
-    check_ids(&before).ok()?;
+    check_elements(&before).ok()?;
     let names: &[&str] = if random.hits(2) {
         &["flows.write:t0"]
     } else {
@@ -446,7 +446,7 @@ fn deploy(random: &mut Random) -> Option<Accepted> {
     widened(&sight, &Sight::of(&permissions, &after))
         .allowed()
         .ok()?;
-    check_ids(&after).ok()?;
+    check_elements(&after).ok()?;
     let who = Who {
         user: "ann",
         permissions: &permissions,
@@ -579,7 +579,7 @@ fn check_approval(random: &mut Random) -> Result<bool, String> {
     let Some(after) = set(&changed(&before, random)) else {
         return Ok(false);
     };
-    if check_ids(&before).is_err() || check_ids(&after).is_err() || lacks_types(&before) {
+    if check_elements(&before).is_err() || check_elements(&after).is_err() || lacks_types(&before) {
         return Ok(false);
     }
     if is_proposed(&before, &after) {

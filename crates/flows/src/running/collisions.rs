@@ -5,6 +5,7 @@
 //! Two elements that run under one id are one to everything that finds nodes by ids: contexts,
 //! status, buttons, wires, plans. Disabled elements count: they run once they are enabled.
 
+use super::misread;
 use crate::json::shown;
 use crate::{DEPTH, FlowSet, Malformed, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -15,8 +16,9 @@ use std::sync::Arc;
 const GLOBAL: &str = "global";
 
 /// Refuses a flow set in which an id is that of two things that run, or could after an element is
-/// enabled.
-pub fn check_ids(flows: &FlowSet) -> Result<(), Malformed> {
+/// enabled; and elements that a runtime would misread.
+pub fn check_elements(flows: &FlowSet) -> Result<(), Malformed> {
+    misread::check(flows)?;
     // Without these characters, a running id is none of an element, and has one way only in which
     // it is made.
     let may_collide = |node: &Arc<Node>| node.id.contains(['-', ':']) || node.id == GLOBAL;
@@ -107,7 +109,7 @@ mod tests {
 
     fn refusal(added: &str) -> Option<String> {
         let flows = FlowSet::parse(format!("[{SUBFLOW}{added}]").as_bytes()).unwrap();
-        check_ids(&flows).err().map(|refused| refused.0)
+        check_elements(&flows).err().map(|refused| refused.0)
     }
 
     #[test]

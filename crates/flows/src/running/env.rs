@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
@@ -35,6 +35,11 @@ pub trait Evaluator: Debug {
         credentials: Option<&Map<String, Json>>,
         scope: &Rc<Env>,
     ) -> Option<Value>;
+
+    /// The value of a variable that the same list has already; `None`: the last one counts.
+    fn repeated(&self, _entry: &Entry, _before: &Value) -> Option<Value> {
+        None
+    }
 
     /// The value of a text that its variables would make too long: the text as it is written.
     fn too_long(&self, text: &str) -> Value {
@@ -127,14 +132,19 @@ impl Env {
         };
         let mut later: Vec<(&SmolStr, &str)> = Vec::new();
         for (entries, credentials) in layers {
+            let mut names = FxHashSet::default();
             for entry in *entries {
                 later.retain(|(name, _)| *name != &entry.name);
-                let value = if entry.kind == "env" {
-                    let text = entry.value.as_str().unwrap_or_default();
-                    later.push((&entry.name, text));
-                    Value::from(text)
-                } else {
-                    evaluate(entry, *credentials, parent)
+                let is_again = !names.insert(&entry.name);
+                let before = scope.vars.get(&entry.name).filter(|_| is_again);
+                let unclear = before.and_then(|before| scope.evaluator.repeated(entry, before));
+                let value = match (unclear, &entry.value) {
+                    (Some(value), _) => value,
+                    (None, Json::String(text)) if entry.kind == "env" => {
+                        later.push((&entry.name, text));
+                        Value::from(text.as_str())
+                    }
+                    (None, _) => evaluate(entry, *credentials, parent),
                 };
                 scope.vars.insert(entry.name.clone(), value);
             }

@@ -6,66 +6,22 @@
 
 use super::build::build;
 use super::env::{Entry, Env, Evaluator};
-use super::graph::{Graph, Running};
-use super::keys::each_key;
-use super::resolve::{may_name_variables, of as resolved};
-use crate::{Credentials, ElementKind, FlowSet, Node};
+use super::running_node::{MARK, RunningNode};
+use super::surroundings;
+use crate::{Credentials, FlowSet, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 use value::Value;
 
-/// Begins and ends the mark of a value that is not known. A text with this character counts as one.
-const MARK: char = '\0';
-
 /// Everything that a flow set runs.
 #[derive(Debug, Default)]
 pub struct Runs {
     nodes: FxHashMap<SmolStr, RunningNode>,
-}
-
-/// A node that runs.
-#[derive(Debug)]
-pub struct RunningNode {
-    /// Its element.
-    pub node: Arc<Node>,
-    /// Its tab; `None`: it is on none.
-    pub tab: Option<SmolStr>,
-    /// The element on its tab that makes it run: itself, or an instance of a subflow.
-    pub outermost: SmolStr,
-    /// True if it is inside an instance of a subflow.
-    pub is_inside: bool,
-    /// Its targets, if they are not those of its element.
-    wires: Option<Vec<Vec<SmolStr>>>,
-    /// Its properties, if they are not those of its element.
-    resolved: Option<Resolved>,
-}
-
-/// The properties of a node with variables.
-#[derive(Debug)]
-struct Resolved {
-    properties: Map<String, Json>,
-    unresolved: Vec<Unresolved>,
-}
-
-/// A reference to a config node that is not known before the node runs.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Unresolved {
-    /// The type that the config node must have; `None`: any.
-    pub kind: Option<&'static str>,
-    /// The value with its marks.
-    value: String,
-}
-
-impl Unresolved {
-    /// Returns whether an element may turn out to be the one that is referred to.
-    pub fn may_be(&self, node: &Node) -> bool {
-        let fits = self.kind.is_none_or(|kind| kind == node.kind);
-        fits && node.part() == ElementKind::Config
-    }
 }
 
 impl Runs {
@@ -75,9 +31,20 @@ impl Runs {
         let graph = build(flows, None, &Credentials::default(), &evaluator);
         let nodes = graph.nodes.iter();
         let nodes = nodes.map(|running| (running.id.clone(), RunningNode::of(running, &graph)));
-        Self {
-            nodes: nodes.collect(),
+        let mut nodes: FxHashMap<_, _> = nodes.collect();
+        for (id, digest) in surroundings::of(flows, &nodes) {
+            if let Some(node) = nodes.get_mut(&id) {
+                node.surroundings = digest;
+            }
         }
+        Self { nodes }
+    }
+
+    /// The names that several link in nodes have, with their running ids.
+    pub fn ambiguous_names(&self) -> BTreeMap<String, Vec<&SmolStr>> {
+        let mut names = surroundings::names(&self.nodes);
+        names.retain(|_, ids| ids.len() > 1);
+        names
     }
 
     /// The node of a running id.
@@ -100,7 +67,7 @@ impl Runs {
     /// The nodes that differ from their elements.
     pub fn with_variables(&self) -> impl Iterator<Item = &RunningNode> {
         let nodes = self.nodes.values();
-        nodes.filter(|node| node.resolved.is_some())
+        nodes.filter(|node| node.differs_from_its_element())
     }
 
     /// The elements of which something runs on such tabs that does not run in the same way in the
@@ -182,134 +149,6 @@ impl Runs {
     }
 }
 
-impl RunningNode {
-    fn of(running: &Running, graph: &Graph) -> Self {
-        let tab = graph.tab(running).cloned();
-        let mut outermost = &running.id;
-        let mut flow = &graph.flows[running.flow];
-        while let Some(parent) = flow.parent {
-            outermost = &flow.id;
-            flow = &graph.flows[parent];
-        }
-        let is_written = running.wires.is_none() && !may_name_variables(&running.node.text);
-        let properties = (!is_written).then(|| {
-            let text = resolved(running, &|name| graph.variable(running, name));
-            serde_json::from_str(&text).unwrap_or_default()
-        });
-        Self {
-            node: Arc::clone(&running.node),
-            tab,
-            is_inside: *outermost != running.id,
-            outermost: outermost.clone(),
-            wires: running.wires.clone(),
-            resolved: properties.map(|properties| Resolved::of(&running.node.kind, properties)),
-        }
-    }
-
-    /// The values in the properties, as ids.
-    pub fn each_key(&self, mut see: impl FnMut(&str)) {
-        for value in self.resolved.iter().flat_map(|r| r.properties.values()) {
-            each_key(value, &mut |key| {
-                if !key.contains(MARK) {
-                    see(key);
-                }
-            });
-        }
-    }
-
-    /// Returns whether a value in the properties is one of these ids.
-    fn names_any(&self, ids: &FxHashSet<&SmolStr>) -> bool {
-        if ids.is_empty() {
-            return false;
-        }
-        let written = self.resolved.is_none().then(|| self.node.object());
-        let properties = self.properties().into_iter().chain(&written);
-        let mut names = false;
-        for value in properties.flat_map(Map::values) {
-            each_key(value, &mut |key| names |= ids.contains(&SmolStr::new(key)));
-        }
-        names
-    }
-
-    /// The references to config nodes that are not known.
-    pub fn unresolved(&self) -> &[Unresolved] {
-        self.resolved.as_ref().map_or(&[], |r| &r.unresolved)
-    }
-
-    fn properties(&self) -> Option<&Map<String, Json>> {
-        self.resolved.as_ref().map(|resolved| &resolved.properties)
-    }
-
-    /// Returns whether both are the same for all that can be known.
-    fn same(&self, other: &Self) -> bool {
-        self.tab == other.tab
-            && self.wires == other.wires
-            && (Arc::ptr_eq(&self.node, &other.node) || self.node.same_content(&other.node))
-            && self.properties() == other.properties()
-    }
-}
-
-impl Resolved {
-    fn of(kind: &str, properties: Map<String, Json>) -> Self {
-        let known = config_properties(kind);
-        let mut unresolved = Vec::new();
-        for (name, value) in &properties {
-            if matches!(
-                name.as_str(),
-                "id" | "type" | "z" | "g" | "wires" | "name" | "info"
-            ) {
-                continue;
-            }
-            let wanted = match known {
-                None => vec![None],
-                Some(known) => {
-                    let of_property = known.iter().filter(|(property, _)| property == name);
-                    of_property.map(|(_, kind)| Some(*kind)).collect()
-                }
-            };
-            if wanted.is_empty() {
-                continue;
-            }
-            each_key(value, &mut |key| {
-                if key.contains(MARK) {
-                    unresolved.extend(wanted.iter().map(|kind| Unresolved {
-                        kind: *kind,
-                        value: key.to_owned(),
-                    }));
-                }
-            });
-        }
-        Self {
-            properties,
-            unresolved,
-        }
-    }
-}
-
-/// The properties of a type of the core palette that name config nodes, each with their type;
-/// `None`: the type is not of the palette, and any property may.
-fn config_properties(kind: &str) -> Option<&'static [(&'static str, &'static str)]> {
-    const TLS: (&str, &str) = ("tls", "tls-config");
-    Some(match kind {
-        "mqtt in" | "mqtt out" => &[("broker", "mqtt-broker")],
-        "websocket in" | "websocket out" => &[
-            ("server", "websocket-listener"),
-            ("client", "websocket-client"),
-        ],
-        "http request" => &[TLS, ("proxy", "http proxy")],
-        "mqtt-broker" | "websocket-client" | "tcp in" | "tcp out" | "tcp request" => &[TLS],
-        "batch" | "catch" | "change" | "comment" | "complete" | "csv" | "debug" | "delay"
-        | "exec" | "file" | "file in" | "function" | "global-config" | "html" | "http in"
-        | "http proxy" | "http response" | "inject" | "join" | "json" | "junction"
-        | "link call" | "link in" | "link out" | "range" | "rbe" | "sort" | "split" | "status"
-        | "switch" | "template" | "tls-config" | "trigger" | "udp in" | "udp out" | "unknown"
-        | "watch" | "websocket-listener" | "xml" | "yaml" | "subflow-status" => &[],
-        // The variables of an instance are in what is inside.
-        _ if kind.starts_with("subflow:") => &[],
-        _ => return None,
-    })
-}
-
 /// Gives marks for what the flow set alone does not determine.
 #[derive(Debug)]
 struct Marks;
@@ -325,6 +164,20 @@ impl Evaluator for Marks {
         _credentials: Option<&Map<String, Json>>,
         scope: &Rc<Env>,
     ) -> Option<Value> {
+        let is_odd = match entry.kind.as_str() {
+            // JavaScript makes bytes of numbers and texts by rules of its own.
+            "bin" => true,
+            // It reads JSON of any depth, and of what is no text.
+            "json" => entry
+                .value
+                .as_str()
+                .is_none_or(|text| serde_json::from_str::<Json>(text).is_err()),
+            // It makes texts of lists and objects.
+            _ => entry.value.is_array() || entry.value.is_object(),
+        };
+        if is_odd {
+            return Some(mark(&format!("{} {}", entry.kind, entry.value)));
+        }
         match entry.kind.as_str() {
             // An expression sees the variables around its scope.
             "jsonata" => Some(mark(&format!("{} {:x}", entry.value, digest(scope)))),
@@ -334,6 +187,11 @@ impl Evaluator for Marks {
             }
             _ => None,
         }
+    }
+
+    /// The last one is not always the one that counts: those of some types are evaluated later.
+    fn repeated(&self, entry: &Entry, before: &Value) -> Option<Value> {
+        Some(mark(&format!("{before:?} {} {}", entry.kind, entry.value)))
     }
 
     /// The engine's text may be shorter, because marks are not: it may be any.
@@ -373,6 +231,48 @@ mod tests {
 
     fn variable(name: &str, kind: &str, value: &str) -> String {
         format!(r#"{{"name":"{name}","type":"{kind}","value":"{value}"}}"#)
+    }
+
+    #[test]
+    fn what_javascript_evaluates_by_rules_of_its_own_may_be_any_config_node() {
+        let deep = format!("{}\\\"c\\\"{}", "[".repeat(200), "]".repeat(200));
+        for odd in [
+            r#"{"name":"X","type":"json","value":["\"c\""]}"#.to_owned(),
+            r#"{"name":"X","type":"str","value":["c"]}"#.to_owned(),
+            r#"{"name":"X","type":"env","value":["Y"]}"#.to_owned(),
+            variable("X", "bin", "[354]"),
+            variable("X", "bin", r#"\"c\""#),
+            variable("X", "json", &deep),
+            variable("X", "jsonata", "'c'"),
+            [
+                variable("X", "env", "${A}${B}"),
+                variable("X", "str", "own"),
+            ]
+            .join(","),
+        ] {
+            assert!(
+                !runs(&[odd.clone()])
+                    .get("n")
+                    .unwrap()
+                    .unresolved()
+                    .is_empty(),
+                "{odd}"
+            );
+        }
+        for plain in [
+            variable("X", "str", "c"),
+            variable("X", "json", r#"\"c\""#),
+            variable("X", "num", "5"),
+        ] {
+            assert!(
+                runs(&[plain.clone()])
+                    .get("n")
+                    .unwrap()
+                    .unresolved()
+                    .is_empty(),
+                "{plain}"
+            );
+        }
     }
 
     #[test]
