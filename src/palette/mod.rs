@@ -1,7 +1,8 @@
 //! Changes of the palette while flowgate runs: npm packages are installed, updated and removed, and their node sets enabled
 //! and disabled. One change at a time; one that fails leaves the packages and the node host as they were.
 //!
-//! - `name` reads what clients send, `npm` runs npm, `backup` keeps what it changes, `lock_file` reads what it has done.
+//! - `name` reads what clients send, `npm` runs npm, `script_shell` is what install scripts run in, `backup` keeps what it
+//!   changes, `lock_file` reads what it has done.
 //! - `disabled` keeps the node sets that are disabled.
 
 mod backup;
@@ -12,6 +13,7 @@ pub(crate) mod fuzzing;
 mod lock_file;
 mod name;
 mod npm;
+mod script_shell;
 
 pub use error::Error;
 pub use name::{PackageName, PackageVersion};

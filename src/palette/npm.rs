@@ -4,6 +4,7 @@
 use super::Error;
 use super::lock_file::Origin;
 use super::name::{PackageName, PackageVersion};
+use super::script_shell::ScriptShell;
 use crate::config::{Installs, NodeHost};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,6 +14,7 @@ use serde_json::{Map, Value as Json};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -63,6 +65,7 @@ pub(super) struct Npm {
     path: Option<OsString>,
     registry: Option<String>,
     timeout: Duration,
+    shell: ScriptShell,
 }
 
 /// The variable that marks the processes of one run of npm, also those that have left its group.
@@ -121,12 +124,12 @@ impl Npm {
         } = &host.installs;
         Self {
             program: npm.clone(),
-            directory: std::path::absolute(&host.directory)
-                .unwrap_or_else(|_| host.directory.clone()),
+            directory: absolute(&host.directory),
             launcher: host.launcher.clone(),
             path: path_with(&host.node),
             registry: registry.clone(),
             timeout: *timeout,
+            shell: ScriptShell::new(host),
         }
     }
 
@@ -186,33 +189,57 @@ impl Npm {
 
     /// Runs the install scripts of the packages at these paths, and of no other.
     pub(super) async fn run_scripts(&self, paths: &[&str]) -> Result<(), Error> {
+        for path in paths {
+            self.shell
+                .make(&self.directory, path)
+                .map_err(Error::Files)?;
+            let done = self.run_scripts_of(path).await;
+            self.shell.remove().map_err(Error::Files)?;
+            done?;
+        }
+        Ok(())
+    }
+
+    async fn run_scripts_of(&self, path: &str) -> Result<(), Error> {
         // npm takes a name for that of a directory, which may have another package; a path is one
         // place.
-        let places = paths.iter().map(|path| self.directory.join(path));
-        let places: Vec<String> = places.map(|place| place.display().to_string()).collect();
-        let places: Vec<&str> = places.iter().map(String::as_str).collect();
-        let flags = [
+        let place = self.directory.join(path).display().to_string();
+        let shell = self.shell.program();
+        let arguments = [
             "rebuild",
             "--ignore-scripts=false",
             "--foreground-scripts",
             "--global=false",
+            &format!("--script-shell={}", shell.display()),
             "--",
+            &place,
         ];
-        self.run(&[&flags[..], &places].concat()).await?;
+        let mut command = self.command(&arguments);
+        let path = self.path.clone().or_else(|| std::env::var_os("PATH"));
+        let path = path.unwrap_or_default();
+        let all = std::env::split_paths(&path).chain([self.shell.programs()]);
+        let all =
+            std::env::join_paths(all).map_err(|error| Error::Files(io::Error::other(error)))?;
+        // For npm that npm runs, too.
+        command
+            .env("PATH", all)
+            .env("npm_config_script_shell", shell);
+        self.run_command(command).await?;
         Ok(())
     }
 
     /// Runs npm, and gives the end of its output back.
     async fn run(&self, arguments: &[&str]) -> Result<Vec<u8>, Error> {
+        self.run_command(self.command(arguments)).await
+    }
+
+    async fn run_command(&self, mut command: Command) -> Result<Vec<u8>, Error> {
         let mark = URL_SAFE_NO_PAD.encode(crypto::random::<16>());
-        let mut child = self
-            .command(arguments)
-            .env(MARK, &mark)
-            .spawn()
-            .map_err(|source| Error::Program {
-                program: self.program.clone(),
-                source,
-            })?;
+        let child = command.env(MARK, &mark).spawn();
+        let mut child = child.map_err(|source| Error::Program {
+            program: self.program.clone(),
+            source,
+        })?;
         let leader = child.id().and_then(|id| i32::try_from(id).ok());
         let leader = leader.and_then(Pid::from_raw);
         let group = leader.map(|leader| Group { leader, mark });
@@ -258,6 +285,11 @@ impl Npm {
             .kill_on_drop(true);
         command
     }
+}
+
+/// A path that holds in every directory.
+pub(super) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// `PATH` with the directory of Node.js first, if that has one: npm is a script that looks for it there.

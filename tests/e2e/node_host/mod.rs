@@ -10,6 +10,7 @@ mod functions;
 mod hostile;
 mod hostile_service;
 pub mod http;
+mod install_scripts;
 mod installs;
 mod left_out;
 mod package_cases;

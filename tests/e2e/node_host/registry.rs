@@ -51,6 +51,8 @@ pub struct Package {
     pub facts: Json,
     /// The code of its node set; it may use `RED`, `name` and `version`.
     pub code: &'static str,
+    /// Further files, with their texts.
+    pub files: Vec<(&'static str, String)>,
 }
 
 /// A node that says which version it is of.
@@ -66,6 +68,7 @@ impl Package {
             version,
             facts: json!({}),
             code: NODE,
+            files: Vec::new(),
         }
     }
 }
@@ -123,6 +126,9 @@ impl Registry {
              category: 'function', defaults: {{ name: {{ value: '' }} }}, inputs: 1, outputs: 1, label: '{set}' }});</script>"
         );
         fs::write(content.join("n.html"), html).unwrap();
+        for (file, text) in &package.files {
+            fs::write(content.join(file), text).unwrap();
+        }
         let archive = directory.join("package.tgz");
         let mut tar = Command::new("tar");
         tar.arg("-czf")
