@@ -1,12 +1,12 @@
 //! What `flowgate check` finds for `[engine.node_host]`: Node.js, Node-RED's runtime, and the packages with nodes.
 
+use super::table::printable;
 use crate::config::NodeHost;
 use crate::editor::package_folders;
+use engine::beneath;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -39,12 +39,12 @@ pub(super) fn describe(host: &NodeHost) -> Result<Vec<String>, String> {
     })?;
     let mut lines = vec![format!(
         "node host: Node.js {node}, @node-red/runtime {}",
-        runtime.version
+        printable(&runtime.version)
     )];
     let packages = packages(&modules);
     let found = packages
         .iter()
-        .map(|(name, version)| format!("  {name} {version}"));
+        .map(|(name, version)| printable(&format!("  {name} {version}")));
     lines.extend(found);
     if packages.is_empty() {
         lines.push("  no package with nodes".to_owned());
@@ -78,10 +78,9 @@ fn packages(modules: &Path) -> BTreeMap<String, String> {
 }
 
 fn package(directory: &Path) -> Option<Package> {
-    let file = File::open(directory.join("package.json")).ok()?;
-    let mut text = String::new();
-    file.take(MAX_PACKAGE).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
+    let directory = directory.canonicalize().ok()?;
+    let text = beneath::read(&directory, Path::new("package.json"), MAX_PACKAGE).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 #[cfg(test)]
@@ -134,6 +133,14 @@ mod tests {
         );
         write(own, "plain", r#"{"name":"plain","version":"3.0.0"}"#);
         write(own, "broken", "{");
+        let fifo = own.join("node_modules/fifo/package.json");
+        write(own, "fifo", "");
+        fs::remove_file(&fifo).unwrap();
+        assert!(Command::new("mkfifo").arg(fifo).status().unwrap().success());
+        let endless = own.join("node_modules/endless/package.json");
+        write(own, "endless", "");
+        fs::remove_file(&endless).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", endless).unwrap();
         let found: Vec<_> = packages(&own.join("node_modules")).into_iter().collect();
         let expected = [("@s/b", "2.0.0"), ("a", "1.2.3")];
         assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));

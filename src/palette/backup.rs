@@ -4,8 +4,9 @@
 //! The copy is there under its name only when it is whole, and goes when it is no longer needed: one that is found at
 //! start says that a change was interrupted.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use engine::beneath;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 const BACKUP: &str = ".flowgate-backup";
@@ -15,6 +16,9 @@ const DISCARDED: &str = ".flowgate-backup.old";
 
 const MODULES: &str = "node_modules";
 const LISTS: [&str; 2] = ["package.json", "package-lock.json"];
+
+/// Bytes of a list that are kept. Our choice: ten times the largest that is known.
+const MAX_LIST: u64 = 64 << 20;
 
 /// The `package.json` of a directory without one; as Node-RED makes it.
 const EMPTY: &str = r#"{
@@ -112,7 +116,7 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
             } else if kind.is_file() {
                 let is_written = entry.file_name() == ".package-lock.json";
                 if is_written || fs::hard_link(&from, &to).is_err() {
-                    fs::copy(from, to)?;
+                    copy_if_there(&from, &to)?;
                 }
             }
         }
@@ -120,12 +124,23 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Copies a list of packages, which their own code may have exchanged for a FIFO, a device or a
+/// link; the copy is a new file.
 fn copy_if_there(from: &Path, to: &Path) -> io::Result<bool> {
-    match fs::copy(from, to) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
+    let (Some(directory), Some(name)) = (from.parent(), from.file_name()) else {
+        return Ok(false);
+    };
+    let opened = directory.canonicalize();
+    let opened = opened.and_then(|directory| beneath::open(&directory, Path::new(name)));
+    let mut file = match opened {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        opened => opened?.take(MAX_LIST),
+    };
+    remove_file(to)?;
+    let mut copy = File::create_new(to)?;
+    copy.set_permissions(file.get_ref().metadata()?.permissions())?;
+    io::copy(&mut file, &mut copy)?;
+    Ok(true)
 }
 
 fn remove(directory: &Path) -> io::Result<()> {
@@ -154,6 +169,7 @@ pub(super) fn unless_gone(removed: io::Result<()>) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+    use std::process::Command;
 
     fn directory() -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
@@ -212,6 +228,32 @@ mod tests {
         assert_old(own);
         recover(own).unwrap();
         assert_old(own);
+    }
+
+    #[test]
+    fn lists_that_packages_have_exchanged_for_a_fifo_or_a_link_keep_nothing_waiting() {
+        let directory = directory();
+        let own = directory.path();
+        let fifo = |at: &Path| {
+            fs::remove_file(at).unwrap();
+            let made = Command::new("mkfifo").arg(at).status().unwrap();
+            assert!(made.success());
+        };
+        fifo(&own.join("package.json"));
+        let other = own.with_extension("other");
+        fs::write(&other, "other").unwrap();
+        Backup::take(own).unwrap().restore().unwrap();
+        assert!(!own.join("package.json").exists());
+        let backup = Backup::take(own).unwrap();
+        fifo(&own.join(BACKUP).join("package.json"));
+        symlink(&other, own.join(".package-lock.json.new")).unwrap();
+        fs::write(own.join(BACKUP).join("package-lock.json"), "old").unwrap();
+        backup.restore().unwrap();
+        let locked = own.join("package-lock.json");
+        assert_eq!(fs::read_to_string(&locked).unwrap(), "old");
+        assert!(!locked.is_symlink());
+        assert_eq!(fs::read_to_string(&other).unwrap(), "other");
+        fs::remove_file(other).unwrap();
     }
 
     #[test]
