@@ -1,6 +1,7 @@
-//! JSON text that looks like what it is: readers of a difference or of the audit log see each
-//! character, so that no user approves what looks like something else.
+//! JSON text, and lines for a terminal, that look like what they are: readers of a difference, of the
+//! audit log or of the program's log see each character, so that no user takes it for something else.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Escapes each character that a terminal or an editor does not show in a JSON text: controls of
@@ -23,6 +24,24 @@ pub(crate) fn escaped(text: String) -> String {
         }
     }
     escaped
+}
+
+/// Escapes each character of a line that a terminal or an editor does not show as one: line feeds
+/// and other controls too.
+pub(crate) fn line(text: &str) -> Cow<'_, str> {
+    let is_hidden = |c: char| c < ' ' || is_invisible(c);
+    if !text.contains(is_hidden) {
+        return text.into();
+    }
+    let mut escaped = String::with_capacity(text.len() + 64);
+    for character in text.chars() {
+        if is_hidden(character) {
+            escaped.extend(character.escape_default());
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped.into()
 }
 
 /// Returns whether a character has no glyph of its own: `Default_Ignorable_Code_Point`, and `Cc`,
@@ -68,5 +87,11 @@ mod tests {
         let seen = r#""if (a /*\u202e ) // \u200b\u2066*/ == \"ü\\n\udb40\udc41\ufe0f\")""#;
         assert_eq!(text, seen);
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), code);
+    }
+    #[test]
+    fn a_line_stays_one_line_and_shows_all_of_it() {
+        assert_eq!(line("ü \\ \"a\""), "ü \\ \"a\"");
+        let seen = line("a\nINFO b\r\t\u{1b}[2K\u{202e}\u{2028}\u{9b}c");
+        assert_eq!(seen, r"a\nINFO b\r\t\u{1b}[2K\u{202e}\u{2028}\u{9b}c");
     }
 }
