@@ -16,6 +16,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Node sets and plugins of one package, at most, and types of all of its sets. Our choice: ten
+/// times the most that is known. Each is in the list of all nodes, with name and version.
+const MAX_SETS: usize = 500;
+const MAX_TYPES: usize = 5000;
+
+/// Bytes of a name of a package, a set or a type, at most (npm, package.json), and of a version
+/// (node-semver).
+const MAX_NAME: usize = 214;
+const MAX_VERSION: usize = 256;
+
+/// Packages that are looked at, at most.
+const MAX_PACKAGES: usize = 10_000;
+
 /// The node sets whose HTML the runtime makes, by `package/set`.
 pub type PackagedSubflows = BTreeMap<String, PackagedSubflow>;
 
@@ -249,38 +262,61 @@ pub fn package_folders(modules: &Path) -> Vec<PathBuf> {
             vec![path]
         }
     });
-    all.collect()
+    all.take(MAX_PACKAGES).collect()
 }
 
 fn children(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let entries = entries.take(MAX_PACKAGES);
     entries.map(|entry| entry.path()).collect()
 }
 
-/// A package with nodes or plugins; `None`: it has neither.
+/// A package with nodes or plugins; `None`: it has neither, or more than it may.
 fn package(directory: &Path) -> Option<Package> {
     let folder = Folder::open(directory).ok()?;
     let text = folder.text(&["package.json"]).ok()?;
     let facts: Json = serde_json::from_str(&text).ok()?;
     let listed = facts.get("node-red")?;
-    let text = |key: &str| facts.get(key).and_then(Json::as_str).map(str::to_owned);
-    let sets = |key: &str| -> Vec<PackageSet> {
-        let sets = listed.get(key).and_then(Json::as_object).into_iter();
-        sets.flatten()
-            .filter_map(|(name, file)| set(&folder, name, file.as_str()?))
+    let sets = |key: &str| listed.get(key).and_then(Json::as_object);
+    let (nodes, plugins) = (sets("nodes"), sets("plugins"));
+    let text = |key: &str| facts.get(key).and_then(Json::as_str);
+    let (name, version) = (text("name")?, text("version").unwrap_or_default());
+    let count = nodes.map_or(0, Map::len) + plugins.map_or(0, Map::len);
+    if count > MAX_SETS || name.len() > MAX_NAME || version.len() > MAX_VERSION {
+        return left_out(directory);
+    }
+    let found = |sets: Option<&Map<String, Json>>| -> Vec<PackageSet> {
+        let sets = sets.into_iter().flatten();
+        sets.filter_map(|(name, file)| set(&folder, name, file.as_str()?))
             .collect()
     };
-    let (nodes, plugins) = (sets("nodes"), sets("plugins"));
-    if nodes.is_empty() && plugins.is_empty() {
+    let (sets, plugins) = (found(nodes), found(plugins));
+    if sets.is_empty() && plugins.is_empty() {
         return None;
     }
+    let mut names = sets.iter().chain(&plugins).map(|set| &set.name);
+    let mut types = sets.iter().flat_map(|set| &set.types);
+    if types.clone().nth(MAX_TYPES).is_some()
+        || names.any(|name| name.len() > MAX_NAME)
+        || types.any(|kind| kind.len() > MAX_NAME)
+    {
+        return left_out(directory);
+    }
     Some(Package {
-        name: text("name")?,
-        version: text("version").unwrap_or_default(),
-        sets: nodes,
+        name: name.to_owned(),
+        version: version.to_owned(),
+        sets,
         plugins,
         folder,
     })
+}
+
+fn left_out(directory: &Path) -> Option<Package> {
+    tracing::error!(
+        package = %directory.display(),
+        "a package is left out of the palette: it has more than {MAX_SETS} node sets and plugins or {MAX_TYPES} types, a name of more than {MAX_NAME} bytes, or a version of more than {MAX_VERSION}"
+    );
+    None
 }
 
 /// The set of a file of JavaScript, whose HTML is beside it; a packaged subflow has none.
@@ -345,6 +381,29 @@ mod tests {
             ("@s/p", "1.2.3", "packaged", String::new()),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_package_with_more_than_it_may_have_is_left_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let found = |name: &str, version: &str, sets: usize, html: &str| {
+            let sets = (0..sets).map(|n| (format!("n{n}"), json!("n.js")));
+            let sets: Map<String, Json> = sets.collect();
+            let facts = json!({ "name": name, "version": version, "node-red": { "nodes": sets } });
+            let package = directory.path().join("node_modules/p");
+            fs::create_dir_all(&package).unwrap();
+            fs::write(package.join("package.json"), facts.to_string()).unwrap();
+            fs::write(package.join("n.html"), html).unwrap();
+            Packages::find(directory.path()).sets().count()
+        };
+        let html = "<script data-template-name='one'>";
+        assert_eq!(found("p", "1.0.0", MAX_SETS, html), MAX_SETS);
+        assert_eq!(found("p", "1.0.0", MAX_SETS + 1, html), 0);
+        assert_eq!(found("p", &"1".repeat(5 << 10), 1, html), 0);
+        assert_eq!(found(&"p".repeat(215), "1.0.0", 1, html), 0);
+        assert_eq!(found("p", "1.0.0", 1, &html.repeat(MAX_TYPES + 1)), 0);
+        let long = format!("<script data-template-name='{}'>", "a".repeat(215));
+        assert_eq!(found("p", "1.0.0", 1, &long), 0);
     }
 
     #[test]
