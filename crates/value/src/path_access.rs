@@ -9,9 +9,9 @@ use crate::{Array, Failure, Object, Value};
 use smol_str::{SmolStr, ToSmolStr};
 use std::sync::Arc;
 
-/// The longest array that a write to an index may make; a larger index is refused, so that one
-/// message cannot make us hold gigabytes of holes.
-const MAX_ARRAY: usize = 1 << 24;
+/// Holes that one write to indexes may make in arrays, at most: each takes memory, which the text of
+/// an index does not show. Our choice: 2 MiB.
+const MAX_HOLES: usize = 100_000;
 
 impl Path {
     /// Replaces nested `[msg.x]` by their values.
@@ -57,7 +57,7 @@ impl Path {
     /// False if a parent is a primitive. A value that is too large is a failure, and nothing is written.
     pub fn write(&self, root: &mut Value, value: Value) -> Result<bool, Failure> {
         self.check(&value)?;
-        Ok(write(self.keys(), root, value))
+        write(self.keys(), root, (value, &mut MAX_HOLES.clone()))
     }
 
     /// Reads from a message.
@@ -96,7 +96,8 @@ impl Path {
                 Err(_) => Ok(false),
             };
         }
-        Ok(write_in(self.keys(), message.properties_mut(), value))
+        let holes = &mut MAX_HOLES.clone();
+        write_in(self.keys(), message.properties_mut(), (value, holes))
     }
 }
 
@@ -172,25 +173,32 @@ fn unreadable(value: &Value, key: &Key) -> Failure {
     }
 }
 
-fn write(keys: &[Key], target: &mut Value, value: Value) -> bool {
+/// A value to write, and the holes that may still be made.
+type Written<'a> = (Value, &'a mut usize);
+
+fn write(keys: &[Key], target: &mut Value, value: Written<'_>) -> Result<bool, Failure> {
     match target {
         Value::Object(object) => write_in(keys, Arc::make_mut(object), value),
         Value::Array(array) => write_element(keys, Arc::make_mut(array), value),
         // Properties set on other objects are lost on every JSON round trip; flowgate's have none.
-        Value::Buffer(_) | Value::Date(_) | Value::RegExp(_) | Value::Error(_) => true,
-        _ => false,
+        Value::Buffer(_) | Value::Date(_) | Value::RegExp(_) | Value::Error(_) => Ok(true),
+        _ => Ok(false),
     }
 }
 
 /// Writes below an object.
-fn write_in(keys: &[Key], object: &mut Object, value: Value) -> bool {
+fn write_in(
+    keys: &[Key],
+    object: &mut Object,
+    (value, holes): Written<'_>,
+) -> Result<bool, Failure> {
     let Some((key, rest)) = keys.split_first() else {
-        return false;
+        return Ok(false);
     };
     let name = match key {
         Key::Name(name) => name.clone(),
         Key::Index(index) => index.to_smolstr(),
-        Key::Nested(_) => return false,
+        Key::Nested(_) => return Ok(false),
     };
     if rest.is_empty() {
         if value.is_undefined() {
@@ -198,26 +206,30 @@ fn write_in(keys: &[Key], object: &mut Object, value: Value) -> bool {
         } else {
             object.insert(name, value);
         }
-        return true;
+        return Ok(true);
     }
     if object.contains_key(&name) {
-        let written = object.modify(&name, |child| write(rest, child, value));
-        return written.unwrap_or_default();
+        let written = object.modify(&name, |child| write(rest, child, (value, holes)));
+        return written.unwrap_or(Ok(false));
     }
     // Deleting below something that is not there makes nothing.
     if value.is_undefined() {
-        return false;
+        return Ok(false);
     }
     let mut child = parent_for(rest);
-    let written = write(rest, &mut child, value);
+    let written = write(rest, &mut child, (value, holes))?;
     object.insert(name, child);
-    written
+    Ok(written)
 }
 
 /// Writes below an array.
-fn write_element(keys: &[Key], array: &mut Array, value: Value) -> bool {
+fn write_element(
+    keys: &[Key],
+    array: &mut Array,
+    (value, holes): Written<'_>,
+) -> Result<bool, Failure> {
     let Some((key, rest)) = keys.split_first() else {
-        return false;
+        return Ok(false);
     };
     let index = match key {
         Key::Index(index) => Some(*index),
@@ -226,24 +238,27 @@ fn write_element(keys: &[Key], array: &mut Array, value: Value) -> bool {
     };
     // As with other objects.
     let Some(index) = index else {
-        return true;
+        return Ok(true);
     };
-    if index >= MAX_ARRAY {
-        return false;
-    }
     if value.is_undefined() && (rest.is_empty() || index >= array.len()) {
         array.remove(index);
-        return true;
+        return Ok(true);
     }
+    let made = index.saturating_sub(array.len());
+    *holes = holes.checked_sub(made).ok_or_else(|| {
+        Failure::error(format!(
+            "index {index} is more than {MAX_HOLES} beyond the end of an array"
+        ))
+    })?;
     array.modify_or_extend(index, |element| {
         if rest.is_empty() {
             *element = value;
-            return true;
+            return Ok(true);
         }
         if element.is_undefined() && !value.is_undefined() {
             *element = parent_for(rest);
         }
-        write(rest, element, value)
+        write(rest, element, (value, holes))
     })
 }
 
@@ -366,8 +381,24 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_index_is_refused() {
-        assert!(!written("{}", "a[4000000000]", Value::Null).0);
+    fn an_index_far_beyond_the_end_is_refused_and_makes_nothing() {
+        let far = [
+            "a[4000000000]",
+            "zz[9999999].b",
+            "a[60000].b[60000]",
+            "l['9999999']",
+        ];
+        for path in far {
+            let mut root = json::parse(r#"{"l":[1]}"#).unwrap();
+            let path = Path::parse(path).unwrap();
+            let refused = path.write(&mut root, Value::Null).unwrap_err();
+            assert!(refused.message.contains("beyond the end"), "{refused}");
+            assert_eq!(json::stringify(&root).unwrap(), r#"{"l":[1]}"#);
+            let mut message = Message::from_value(root).unwrap();
+            assert!(path.write_message(&mut message, Value::Null).is_err());
+        }
+        let (done, _) = written("{}", "a[100000]", Value::Null);
+        assert!(done);
     }
 
     #[test]
