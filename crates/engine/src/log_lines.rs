@@ -1,5 +1,7 @@
-//! The output of a process that we have started, line by line.
+//! Lines of the log that others write: the output of a process that we have started, line by line,
+//! and texts of nodes and packages, none of which is longer than it may be.
 
+use std::borrow::Cow;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::time::{Duration, sleep};
 
@@ -10,6 +12,18 @@ const MAX_LINE: usize = 4096;
 /// itself. Our choice: a thousand lines a second.
 const LINES: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Bytes of a text of a node that are logged. Our choice: a large message.
+pub(crate) const MAX_TEXT: usize = 64 << 10;
+
+/// The beginning of a text, of so many bytes.
+pub(crate) fn beginning(text: &str, bytes: usize) -> Cow<'_, str> {
+    let end = text.floor_char_boundary(bytes);
+    match text.get(..end) {
+        Some(start) if end < text.len() => format!("{start}…").into(),
+        _ => text.into(),
+    }
+}
 
 /// Gives each line of the output to `log`, until it ends.
 pub async fn read(output: impl AsyncRead + Unpin, mut log: impl FnMut(&str)) {
@@ -48,6 +62,13 @@ pub async fn read(output: impl AsyncRead + Unpin, mut log: impl FnMut(&str)) {
 mod tests {
     use super::*;
     use tokio::io::{AsyncWriteExt, duplex};
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(beginning("abc", 3), "abc");
+        assert_eq!(beginning("abcd", 3), "abc…");
+        assert_eq!(beginning("aüb", 2), "a…");
+    }
 
     #[tokio::test]
     async fn lines_that_come_in_pieces_are_whole_and_endless_ones_are_cut() {

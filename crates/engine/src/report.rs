@@ -2,6 +2,7 @@
 
 use super::debug_encode::encode;
 use crate::log_level::Level;
+use crate::log_lines::{MAX_TEXT, beginning};
 use crate::node_info::NodeInfo;
 use crate::state::EngineState;
 use events::Event;
@@ -137,11 +138,12 @@ impl EngineState {
 
     /// A line of the log; warnings and errors also reach the editors' debug sidebar.
     pub(super) fn log(&self, info: &NodeInfo, level: Level, value: &Value) {
-        let text = match value {
+        let text: SmolStr = match value {
             Value::String(text) => text.clone(),
             Value::Error(failure) => failure.to_string().into(),
             other => json::stringify(other).unwrap_or_default().into(),
         };
+        let text = beginning(&text, MAX_TEXT);
         let (id, kind, name) = (&info.id, info.kind(), info.name.as_deref().unwrap_or(""));
         if level == Level::Error {
             self.count_error(info);

@@ -209,6 +209,56 @@ async fn a_buffer_of_a_frame_is_in_its_message_once() {
 }
 
 #[tokio::test]
+async fn what_a_package_says_is_one_line_of_the_log_of_a_bounded_length() {
+    let forged = "a\nFAKE INFO flowgate: \u{202e}x\u{1b}[2K";
+    let (cut, refused) = ("x".repeat(400 << 10), "y".repeat(2 << 20));
+    let said = |value: &str| json!({ "t": "log", "node": "h", "level": 20, "content": { "value": value } });
+    let frames = json!([
+        said(forged),
+        said(&cut),
+        said(&refused),
+        { "t": "status", "node": "h", "content": { "value": { "text": "z".repeat(200 << 10) } } },
+        { "t": "context", "act": "get", "scope": "t", "key": "a", "store": "memory" },
+    ]);
+    let hosted = hosted("", &[]).await;
+    hosted.run(&flows(&frames, Path::new("/nothing"))).await;
+    assert_eq!(hosted.show("/do").await.as_array().unwrap().len(), 1);
+    let series = format!("{REFUSED}{{frame=\"report\"}}");
+    until("both are refused", async || {
+        hosted.metric(&series).await >= Some(2.0)
+    })
+    .await;
+    hosted.process.wait_for_log("xxxxx");
+    let log = hosted.process.log_so_far();
+    let lines: Vec<&String> = log.iter().filter(|line| line.contains("FAKE")).collect();
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(
+        lines[0].contains("a\\nFAKE INFO flowgate: \\u{202e}x"),
+        "{lines:?}"
+    );
+    let longest = log.iter().map(String::len).max().unwrap();
+    assert!((64 << 10..66 << 10).contains(&longest), "{longest}");
+}
+
+#[tokio::test]
+async fn a_context_is_no_array_of_holes_that_a_package_names_by_an_index() {
+    let set = |key: &str| json!({ "t": "context", "act": "set", "scope": "global", "key": key, "store": "memory", "value": 1 });
+    let frames = json!([
+        set("zz[9999999].b"),
+        set("yy[60000][60000]"),
+        set("xx[1000]")
+    ]);
+    let hosted = hosted("", &[]).await;
+    hosted.run(&flows(&frames, Path::new("/nothing"))).await;
+    let answers = hosted.show("/do").await;
+    for refused in [0, 1] {
+        let error = answers[refused]["error"].as_str().unwrap_or_default();
+        assert!(error.contains("beyond the end of an array"), "{answers}");
+    }
+    assert!(answers[2]["error"].is_null(), "{answers}");
+}
+
+#[tokio::test]
 async fn a_package_that_takes_all_admin_paths_gets_only_those_of_its_own() {
     let lines = public(&["/open", "/closed-to-readers"]);
     let hosted = hosted(&lines, &["forged_headers", "all_paths"]).await;

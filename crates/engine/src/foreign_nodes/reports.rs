@@ -3,6 +3,7 @@
 
 use crate::event_loop::Thread;
 use crate::log_level::Level;
+use crate::log_lines::{MAX_TEXT, beginning};
 use crate::metrics::RefusedFrame;
 use crate::node_host::{Addressed, Event, NodeHost, Report, Role, Violation, What};
 use crate::node_info::NodeInfo;
@@ -160,6 +161,7 @@ fn unattributed(node: &str, what: What) {
         What::Message(..) | What::Status(_) | What::Complete(_) => return,
     };
     let text = value::coerce::to_text(&value);
+    let text = beginning(&text, MAX_TEXT);
     match level {
         Level::Error => tracing::error!(target: "node_host", node, "{text}"),
         Level::Warn => tracing::warn!(target: "node_host", node, "{text}"),

@@ -5,11 +5,13 @@ use super::questions;
 use super::received::{Kind, Received};
 use super::violations::Violation;
 use super::{NodeHost, frame};
+use crate::log_lines::beginning;
 use crate::metrics::RefusedFrame;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::io;
 use std::time::Duration;
@@ -49,6 +51,15 @@ const RUNTIME_TOPICS: [&str; 8] = [
 /// send states of their nodes; the editor keeps every message.
 const MAX_PUBLISHED: usize = 1 << 20;
 const MAX_TOPIC: usize = 1024;
+
+/// Bytes of a frame with a status, and of one with a line of the log, at most: `host/reports.js`
+/// sends none that is longer. Our choice: a text of 8 KiB, and one of 64 KiB, of which JSON may make
+/// six times as many bytes.
+const MAX_STATUS: usize = 64 << 10;
+const MAX_LOG: usize = 512 << 10;
+
+/// Bytes of a reason, a version or a list of types that are logged.
+const MAX_REASON: usize = 4 << 10;
 
 /// Bytes of the name of a package, at most (npm, package.json).
 const MAX_PACKAGE_NAME: usize = 214;
@@ -105,6 +116,14 @@ pub(super) async fn read(host: &NodeHost, socket: UnixStream, pulse: &Pulse) -> 
                     return format!("its channel failed: {error}");
                 }
             }
+            Kind::Status | Kind::Log if size > longest(received.t) => {
+                host.refuse(&Violation {
+                    frame: RefusedFrame::Report,
+                    node: received.node.as_deref().unwrap_or_default(),
+                    kind: None,
+                    reason: "a status or a line of the log is longer than it may be",
+                });
+            }
             Kind::Message | Kind::Error | Kind::Status | Kind::Complete | Kind::Log => {
                 pulse.is_paused.set(true);
                 room(host).await;
@@ -123,6 +142,15 @@ pub(super) async fn read(host: &NodeHost, socket: UnixStream, pulse: &Pulse) -> 
     }
 }
 
+/// The bytes of a frame with a status or a line of the log, at most.
+fn longest(kind: Kind) -> usize {
+    if kind == Kind::Status {
+        MAX_STATUS
+    } else {
+        MAX_LOG
+    }
+}
+
 /// Waits until the flows that have foreign nodes have room. During a deployment nothing waits: the host must be able to
 /// finish its part.
 async fn room(host: &NodeHost) {
@@ -136,14 +164,17 @@ fn control(host: &NodeHost, received: &Received<'_>) {
     match received.t {
         Kind::Ready if host.is_loaded() => host.refuse_control("it was ready before"),
         Kind::Ready => {
-            let version = received.node.as_deref().unwrap_or_default();
-            tracing::info!(target: "node_host", node = version, runtime = received.version, "the node host has loaded its packages");
+            let version = short(received.node.as_deref().unwrap_or_default());
+            let runtime = short(&received.version);
+            tracing::info!(target: "node_host", node = &*version, runtime = &*runtime, "the node host has loaded its packages");
             for set in &received.sets {
-                let (id, version) = (&set.id, &set.version);
+                let (id, version) = (&*short(&set.id), &*short(&set.version));
                 if let Some(error) = &set.error {
+                    let error = &*short(error);
                     tracing::warn!(target: "node_host", set = id, version, error, "a node set was not loaded");
                 } else {
                     let types = set.types.join(", ");
+                    let types = &*short(&types);
                     tracing::info!(target: "node_host", set = id, version, types, "a node set was loaded");
                 }
             }
@@ -156,13 +187,18 @@ fn control(host: &NodeHost, received: &Received<'_>) {
         Kind::Failed => {
             let package = package(host, received);
             host.culprits.borrow_mut().blame(package);
-            host.kill(received.error.as_deref().unwrap_or("it failed"));
+            let error = received.error.as_deref().unwrap_or("it failed");
+            host.kill(&short(error));
         }
         Kind::Deployed => {
             let done = host.pending.borrow_mut().remove(&received.number);
             match done {
                 // Its receiver may have left.
-                Some(done) => drop(done.send(received.error.clone())),
+                Some(done) => {
+                    let error = received.error.as_deref();
+                    let error = error.map(|error| short(error).into_owned());
+                    drop(done.send(error));
+                }
                 None => host.refuse_control("it deployed what it was not asked for"),
             }
         }
@@ -180,6 +216,11 @@ fn control(host: &NodeHost, received: &Received<'_>) {
         Kind::Release => host.handles.release(&received.ids),
         _ => host.metrics.memory.set(received.rss as f64),
     }
+}
+
+/// A reason, a version or a list of types as it is logged or shown.
+pub(super) fn short(text: &str) -> Cow<'_, str> {
+    beginning(text, MAX_REASON)
 }
 
 /// The package that the process names. A name that npm would refuse is none of a package.

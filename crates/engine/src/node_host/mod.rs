@@ -375,9 +375,12 @@ impl NodeHost {
                 .map(move |kind| (kind.clone(), package.clone()))
         });
         self.packages.replace(by_kind.collect());
-        let errors = sets
-            .iter()
-            .filter_map(|set| Some((set.id.clone(), set.error.clone()?)));
+        let errors = sets.iter().filter_map(|set| {
+            Some((
+                set.id.clone(),
+                connection::short(set.error.as_deref()?).into(),
+            ))
+        });
         self.served.set_errors(errors.collect());
         let packaged = sets.iter().filter_map(|set| {
             let (types, html) = (set.types.clone(), set.html.clone()?);

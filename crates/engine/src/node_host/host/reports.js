@@ -8,6 +8,10 @@ const { packagedSubflow } = require("packaged.js");
 // A level of Node-RED's log.
 const WARN = 30;
 
+// Characters of the text of a status, and of a line of the log: the engine takes no longer ones.
+const MAX_STATUS = 8 * 1024;
+const MAX_TEXT = 64 * 1024;
+
 // The nodes whose completed messages the engine wants.
 let watched = new Set();
 
@@ -21,6 +25,30 @@ function encodedOr(value, otherwise) {
         return encode(value);
     } catch (error) {
         return encode(otherwise(error));
+    }
+}
+
+function shortened(text, length = MAX_TEXT) {
+    return text.length > length ? `${text.slice(0, length)}…` : text;
+}
+
+function shortenedStatus(status) {
+    if (typeof status === "string") return shortened(status, MAX_STATUS);
+    return typeof status?.text === "string" ? { ...status, text: shortened(status.text, MAX_STATUS) } : status;
+}
+
+// A line of Node-RED's log: a text, an error, or an object that is not too large.
+function logged(msg) {
+    if (typeof msg !== "object" || msg === null) return shortened(String(msg));
+    if (msg instanceof Error) {
+        if (msg.message.length <= MAX_TEXT) return msg;
+        return Object.assign(new Error(shortened(msg.message)), { name: msg.name });
+    }
+    try {
+        const text = JSON.stringify(msg) ?? String(msg);
+        return text.length > MAX_TEXT ? shortened(text) : msg;
+    } catch {
+        return msg;
     }
 }
 
@@ -46,7 +74,7 @@ function handleError(node, error, message, reporting) {
 
 // `isInner`: it is the status of a node inside a packaged subflow, which is not shown.
 function handleStatus(node, status, reporting, isInner) {
-    if (!isInner) report({ t: "status", node: node.id }, status);
+    if (!isInner) report({ t: "status", node: node.id }, shortenedStatus(status));
     return true;
 }
 
@@ -61,7 +89,7 @@ function publish({ topic, data, retain }) {
     try {
         send({ t: "published", topic, data, retain: Boolean(retain) });
     } catch (error) {
-        report({ t: "log", level: WARN }, `a message of topic ${topic} for editors was not sent: ${error.message}`);
+        report({ t: "log", level: WARN }, `a message of topic ${topic.slice(0, 1024)} for editors was not sent: ${error.message}`);
     }
 }
 
@@ -89,8 +117,7 @@ function redirect(Flow, Subflow) {
 // The `logging` of Node-RED's settings.
 function logging() {
     const handler = () => (line) => {
-        const value = line.msg instanceof Error ? line.msg : typeof line.msg === "object" ? line.msg : String(line.msg);
-        report({ t: "log", level: line.level, node: line.id }, value);
+        report({ t: "log", level: line.level, node: line.id }, logged(line.msg));
     };
     return { console: { level: "off" }, engine: { level: "info", metrics: false, audit: false, handler } };
 }
