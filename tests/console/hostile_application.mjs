@@ -23,7 +23,7 @@ scenario(async (user) => {
         for (const name of ['For', 'Host', 'Proto', 'Port', 'Prefix', 'User']) {
             headers[`X-Forwarded-${name}`] = 'spoofed';
         }
-        headers['X-Real-IP'] = 'spoofed';
+        for (const name of ['X-Real-IP', 'X_Real_IP', 'X-Real_IP', 'X_Real-IP']) headers[name] = 'spoofed';
         headers.Forwarded = 'host=spoofed';
         const probe = (n) => fetch(`/app/probe${n}`, { headers });
         document.cookie = 'x__Host-flowgate=1; path=/app/probe1';

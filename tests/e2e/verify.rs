@@ -287,6 +287,20 @@ async fn shares_the_sign_in(gateway: &Gateway, app: &MockUpstream, address: Sock
         !head.contains(&reader.to_ascii_lowercase()),
         "the token stays: {head}"
     );
+    for upgrade in ["x", "WebSocket"] {
+        let names = "Upgrade, X-Flowgate-User, X-Flowgate-Permissions";
+        let request = front.get("/app/data").token(&reader);
+        let request = request.header("Connection", names);
+        let answer = request.header("Upgrade", upgrade).send().await;
+        assert_eq!(answer.status, 200, "{upgrade}");
+        let [left] = &app.take()[..] else {
+            panic!("one request")
+        };
+        let head = left.bytes.to_ascii_lowercase();
+        for name in ["x-flowgate-user: reader\r\n", "x-flowgate-permissions: "] {
+            assert!(head.contains(name), "a client removes it: {head}");
+        }
+    }
     let twice = front.get("/app/data").token(&reader);
     let twice = twice.header("Cookie", "a=1; __Host-flowgate=x; __Host-flowgate=y");
     assert_eq!(twice.send().await.status, 200);
