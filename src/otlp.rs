@@ -45,15 +45,22 @@ pub fn number(key: &str, number: u64) -> Value {
     json!({ "key": key, "value": { "intValue": number.to_string() } })
 }
 
-/// The items that a collector has rejected for good, with its reason: the specification forbids to send them again.
-/// `field` has their number: `rejectedLogRecords` or `rejectedSpans`.
-pub fn rejected(body: &[u8], field: &str) -> Option<(u64, String)> {
-    let response: Value = serde_json::from_slice(body).ok()?;
+/// The items that a collector has rejected for good, of so many that were `sent`, with its reason: the specification
+/// forbids to send them again. `field` has their number: `rejectedLogRecords` or `rejectedSpans`. An error: it has rejected a
+/// number of them that cannot be.
+pub fn rejected(body: &[u8], field: &str, sent: u64) -> Result<Option<(u64, String)>, String> {
+    let response: Value = serde_json::from_slice(body).unwrap_or_default();
     let partial = &response["partialSuccess"];
-    let count = &partial[field];
-    let count = count.as_u64().or_else(|| count.as_str()?.parse().ok())?;
+    let count = match &partial[field] {
+        Value::Null => 0,
+        count => {
+            let number = count.as_u64().or_else(|| count.as_str()?.parse().ok());
+            let number = number.filter(|number| *number <= sent);
+            number.ok_or("the number of records that it has rejected cannot be")?
+        }
+    };
     let reason = partial["errorMessage"].as_str().unwrap_or_default();
-    (count > 0).then(|| (count, reason.chars().take(MAX_REASON).collect()))
+    Ok((count > 0).then(|| (count, reason.chars().take(MAX_REASON).collect())))
 }
 
 #[cfg(test)]
@@ -65,12 +72,24 @@ mod tests {
         let partial = |count: &str| {
             let body =
                 format!(r#"{{"partialSuccess":{{"rejectedSpans":{count},"errorMessage":"old"}}}}"#);
-            rejected(body.as_bytes(), "rejectedSpans")
+            rejected(body.as_bytes(), "rejectedSpans", 3)
         };
-        assert_eq!(partial("\"3\""), Some((3, "old".to_owned())));
-        assert_eq!(partial("3"), Some((3, "old".to_owned())));
-        assert_eq!(partial("0"), None);
-        assert_eq!(rejected(b"{}", "rejectedSpans"), None);
-        assert_eq!(rejected(b"", "rejectedSpans"), None);
+        assert_eq!(partial("\"3\""), Ok(Some((3, "old".to_owned()))));
+        assert_eq!(partial("3"), Ok(Some((3, "old".to_owned()))));
+        assert_eq!(partial("0"), Ok(None));
+        for number in [
+            "4",
+            "-5",
+            "1.5",
+            "\"99999999999999999999\"",
+            "\"-1\"",
+            "\"\"",
+            "[]",
+            "true",
+        ] {
+            assert!(partial(number).is_err(), "{number}");
+        }
+        assert_eq!(rejected(b"{}", "rejectedSpans", 3), Ok(None));
+        assert_eq!(rejected(b"", "rejectedSpans", 3), Ok(None));
     }
 }

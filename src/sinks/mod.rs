@@ -317,11 +317,10 @@ impl Sink {
                     .post(&self.config.path, request.0, request.1)
                     .await?;
                 accepted(status)?;
-                let Some((records, error)) = rejected(&body, "rejectedLogRecords") else {
+                let sent = batch.records.len() as u64;
+                let Some((records, error)) = rejected(&body, "rejectedLogRecords", sent)? else {
                     return Ok(0);
                 };
-                // A collector that counts more than it got is not believed.
-                let records = records.min(batch.records.len() as u64);
                 let sink = &self.config.name;
                 tracing::error!(
                     sink,

@@ -94,11 +94,10 @@ impl Exporter {
         let body = Bytes::from(self.body(batch));
         let mut retry = RETRY;
         for attempt in 1.. {
-            let sent = timeout(self.config.timeout, self.send(body.clone())).await;
+            let sent = timeout(self.config.timeout, self.send(body.clone(), count)).await;
             let late = || Err(Failure::Passing("no response in time".to_owned()));
             let error = match sent.unwrap_or_else(|_| late()) {
                 Ok(refused) => {
-                    let refused = refused.min(count);
                     self.metrics.ended(SpanEnd::Rejected, refused);
                     self.metrics.ended(SpanEnd::Exported, count - refused);
                     return Ok(());
@@ -120,7 +119,7 @@ impl Exporter {
     }
 
     /// Sends a batch once; answers the number of spans that the collector has rejected.
-    async fn send(&self, body: Bytes) -> Result<u64, Failure> {
+    async fn send(&self, body: Bytes, count: u64) -> Result<u64, Failure> {
         let headers = headers(self.config.token.as_ref()).map_err(Failure::Final)?;
         let posted = self.collector.post(&self.config.path, headers, body).await;
         let (status, body) = posted.map_err(Failure::Passing)?;
@@ -130,7 +129,9 @@ impl Exporter {
             429 | 502..=504 => return Err(Failure::Passing(error)),
             _ => return Err(Failure::Final(error)),
         }
-        let Some((spans, error)) = rejected(&body, "rejectedSpans") else {
+        // Sent again, those that it has taken would be there twice.
+        let rejected = rejected(&body, "rejectedSpans", count).map_err(Failure::Final)?;
+        let Some((spans, error)) = rejected else {
             return Ok(0);
         };
         tracing::warn!(spans, error, "the collector has rejected spans");
