@@ -34,7 +34,7 @@ fn is_beyond(name: &str) -> bool {
             | "expect-ct"
     )
     // For the origin: Clear Site Data, Network Error Logging, Reporting, Client Hints, HTML
-    // Standard §7.1.1, FedCM, Storage Access, Device Bound Session Credentials.
+    // Standard §7.1.1, FedCM (Login Status), Storage Access, Shared Storage, Device Bound Session Credentials.
     || matches!(
         name,
         "clear-site-data"
@@ -44,8 +44,11 @@ fn is_beyond(name: &str) -> bool {
             | "critical-ch"
             | "origin-agent-cluster"
             | "set-login"
+            | "login-status"
+            | "shared-storage-write"
             | "activate-storage-access"
             | "sec-session-registration"
+            | "sec-session-challenge"
             | "secure-session-registration"
             | "secure-session-challenge"
     )
@@ -94,6 +97,10 @@ mod tests {
             "strict-transport-security",
             "clear-site-data",
             "service-worker-allowed",
+            "login-status",
+            "shared-storage-write",
+            "sec-session-challenge",
+            "sec-session-registration",
             "set-cookie",
             "content-type",
         ];

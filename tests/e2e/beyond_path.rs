@@ -7,12 +7,15 @@ use crate::scenario::play;
 use serde_json::{Value as Json, json};
 
 /// Header fields that browsers keep for the whole host, and one that is for the response alone.
-const FIELDS: [(&str, &str); 6] = [
+const FIELDS: [(&str, &str); 9] = [
     ("clear-site-data", "\"*\""),
     ("strict-transport-security", "max-age=1"),
     ("service-worker-allowed", "/"),
     ("alt-svc", "h3=\":443\""),
     ("report-to", "{}"),
+    ("login-status", "logged-out"),
+    ("shared-storage-write", "clear"),
+    ("sec-session-challenge", "\"a\";id=\"b\""),
     ("x-own", "stays"),
 ];
 
