@@ -31,7 +31,7 @@ pub enum Error {
     Unpublished,
     /// The package, or one that it needs, would come from elsewhere.
     #[error(
-        "{package} would come from {from}: only archives of the registries of npm are installed, with their hashes"
+        "{package} would come from {from}: only archives of the registries of npm are installed, with hashes of SHA-256, SHA-384 or SHA-512"
     )]
     Foreign {
         /// Its path, or what it is.

@@ -92,8 +92,8 @@ impl LockFile {
         changed.map(|(path, _)| path.as_str()).collect()
     }
 
-    /// The first package that none of `before` has, and whose archive, with its hash, no registry
-    /// of these addresses has.
+    /// The first package that none of `before` has, and whose archive, with its hash of SHA-2, no
+    /// registry of these addresses has.
     pub(super) fn foreign_package(
         &self,
         before: [&Self; 2],
@@ -108,7 +108,8 @@ impl LockFile {
             let address = locked.resolved.as_deref();
             let is_listed = |origin: Origin| registries.contains(&origin);
             let is_there = address.is_none_or(|at| Origin::of(at).is_some_and(is_listed));
-            is_there && !locked.is_link && locked.integrity.is_some()
+            let hash = locked.integrity.as_deref();
+            is_there && !locked.is_link && hash.is_some_and(is_strong)
         };
         let (path, locked) = self.packages.iter().find(|(path, locked)| {
             !path.is_empty()
@@ -124,6 +125,19 @@ impl LockFile {
                 .unwrap_or_else(|| "a directory of this machine".to_owned()),
         })
     }
+}
+
+/// Returns whether each hash of an archive is one of SHA-2: of SHA-1 there are two archives with the
+/// same one, and npm takes what it can read.
+fn is_strong(integrity: &str) -> bool {
+    let is_digit = |c: u8| c.is_ascii_alphanumeric() || b"+/=".contains(&c);
+    let is_strong = |hash: &str| {
+        let digest = ["sha256-", "sha384-", "sha512-"]
+            .iter()
+            .find_map(|name| hash.strip_prefix(name));
+        digest.is_some_and(|digest| !digest.is_empty() && digest.bytes().all(is_digit))
+    };
+    !integrity.trim().is_empty() && integrity.split_whitespace().all(is_strong)
 }
 
 #[cfg(test)]
@@ -177,6 +191,17 @@ mod tests {
             assert_eq!(foreign("node_modules/a", &facts).as_deref(), Some(resolved));
         }
         assert_eq!(foreign("node_modules/a", hash), None);
+        for weak in [
+            "sha1-x",
+            "md5-x",
+            "sha512-x sha1-x",
+            "sha512-",
+            "sha512-x?y",
+            "",
+        ] {
+            let facts = format!("\"integrity\":\"{weak}\"");
+            assert!(foreign("node_modules/a", &facts).is_some(), "{weak}");
+        }
         assert_eq!(foreign("node_modules/a", "\"inBundle\":true"), None);
         for resolved in [
             "git+ssh://git@github.com/a/b.git#c",

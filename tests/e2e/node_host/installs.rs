@@ -377,8 +377,16 @@ async fn nothing_is_installed_from_elsewhere_than_a_registry() {
     let git = format!("git+file://{}", repository.display());
     let local = format!("file:{}", repository.display());
     let far = format!("{}far/-/1.0.0.tgz", elsewhere.address);
+    // That would be another archive with the same hash.
+    registry.publish_with_sha1(&Package::new("weak", "1.0.0"));
+    let weak = "npm:weak@1.0.0".to_owned();
     let before = hosted.files();
-    for (version, wanted) in [("1.0.0", &git), ("1.0.1", &local), ("1.0.2", &far)] {
+    for (version, wanted) in [
+        ("1.0.0", &git),
+        ("1.0.1", &local),
+        ("1.0.2", &far),
+        ("1.0.3", &weak),
+    ] {
         let mut package = Package::new(FIRST, version);
         package.facts = json!({ "dependencies": { "near": wanted } });
         registry.publish(&package);

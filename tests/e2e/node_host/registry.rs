@@ -103,6 +103,15 @@ impl Registry {
         self.add(package, Some(integrity.to_owned()));
     }
 
+    /// Publishes a version whose archive has no other hash than one of SHA-1.
+    pub fn publish_with_sha1(&self, package: &Package) {
+        self.add(package, None);
+        let mut packages = self.shared.packages.lock().unwrap();
+        let versions = packages.get_mut(package.name).unwrap();
+        let published = versions.get_mut(package.version).unwrap();
+        published.integrity = hash("sha1", &published.archive);
+    }
+
     fn add(&self, package: &Package, integrity: Option<String>) {
         let Package { name, version, .. } = package;
         let archives = self.shared.archives.as_ref().unwrap().path();
@@ -137,7 +146,7 @@ impl Registry {
             .arg(&directory)
             .arg("package");
         assert!(tar.status().unwrap().success());
-        let integrity = integrity.unwrap_or_else(|| hash(&archive));
+        let integrity = integrity.unwrap_or_else(|| hash("sha512", &archive));
         let published = Published {
             facts,
             archive,
@@ -175,10 +184,10 @@ impl Registry {
 }
 
 /// The hash of an archive, as npm publishes it.
-fn hash(archive: &Path) -> String {
-    let code = "console.log('sha512-' + crypto.createHash('sha512').update(fs.readFileSync(process.argv[1])).digest('base64'))";
+fn hash(algorithm: &str, archive: &Path) -> String {
+    let code = "const [, kind, file] = process.argv; console.log(kind + '-' + crypto.createHash(kind).update(fs.readFileSync(file)).digest('base64'))";
     let output = Command::new("node")
-        .args(["-e", code])
+        .args(["-e", code, algorithm])
         .arg(archive)
         .output();
     String::from_utf8(output.unwrap().stdout)
