@@ -1,9 +1,12 @@
 //! A package that ends the node host again and again is left out, until a full deployment takes it back.
 
 use super::{Hosted, chain, trial};
+use crate::harness::program;
 use serde_json::json;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 const PACKAGE: &str = "node-red-contrib-deadly";
 
@@ -92,4 +95,37 @@ async fn the_palette_says_which_package_is_left_out() {
         .json();
     assert_eq!(set["enabled"], false);
     assert!(set["err"].as_str().unwrap().contains("left out"), "{set}");
+}
+
+#[tokio::test]
+async fn a_package_whose_description_is_no_file_keeps_nothing_waiting() {
+    let hosted = Hosted::prepared("", |user| {
+        write(user, "");
+        for name in ["a-fifo", "b-endless"] {
+            let package = user.join("node_modules").join(name);
+            fs::create_dir_all(&package).unwrap();
+            let description = package.join("package.json");
+            if name == "a-fifo" {
+                let made = Command::new("mkfifo").arg(description).status();
+                assert!(made.unwrap().success());
+            } else {
+                symlink("/dev/zero", description).unwrap();
+            }
+        }
+    })
+    .await;
+    hosted.run(&flows()).await;
+    crate::harness::until("the package runs", async || {
+        hosted.get("/do").send().await.text() == "alive"
+    })
+    .await;
+    let log = hosted.process.log_so_far();
+    for name in ["a-fifo", "b-endless"] {
+        let is_named = |line: &&String| line.contains(name) && line.contains("is no regular file");
+        assert_eq!(log.iter().filter(is_named).count(), 1, "{log:#?}");
+    }
+    let mut check = program(hosted.directory.path(), &["check"]);
+    let output = check.stdout(Stdio::piped()).output().unwrap();
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert!(output.contains(PACKAGE), "{output}");
 }

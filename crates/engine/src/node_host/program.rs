@@ -15,7 +15,7 @@ const SHELL: &str = "/bin/sh";
 const BOOTSTRAP: &str = include_str!("host/bootstrap.js");
 
 /// The program of the host, which it reads from its channel.
-const SOURCES: [(&str, &str); 13] = [
+const SOURCES: [(&str, &str); 14] = [
     ("channel.js", include_str!("host/channel.js")),
     ("context.js", include_str!("host/context.js")),
     ("core_nodes.js", include_str!("host/core_nodes.js")),
@@ -24,6 +24,7 @@ const SOURCES: [(&str, &str); 13] = [
     ("http.js", include_str!("host/http.js")),
     ("main.js", include_str!("host/main.js")),
     ("packaged.js", include_str!("host/packaged.js")),
+    ("regular.js", include_str!("host/regular.js")),
     ("reports.js", include_str!("host/reports.js")),
     ("routing.js", include_str!("host/routing.js")),
     ("runtime.js", include_str!("host/runtime.js")),

@@ -4,6 +4,7 @@ const fs = require("node:fs");
 const Module = require("node:module");
 const path = require("node:path");
 const { sendNow } = require("channel.js");
+const { refusal } = require("regular.js");
 
 // The outermost package with nodes, if the file is in one: what a package has installed for itself counts as its own.
 function packageOf(file) {
@@ -12,7 +13,9 @@ function packageOf(file) {
         if (name.startsWith("@node-red/")) continue;
         try {
             const directory = file.slice(0, found.index + found[0].length);
-            const facts = JSON.parse(fs.readFileSync(path.join(directory, "package.json"), "utf8"));
+            const description = path.join(directory, "package.json");
+            if (refusal(description) !== undefined) continue;
+            const facts = JSON.parse(fs.readFileSync(description, "utf8"));
             if (facts["node-red"] !== undefined) return name;
         } catch {
             // No package.

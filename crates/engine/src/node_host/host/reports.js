@@ -93,6 +93,11 @@ function publish({ topic, data, retain }) {
     }
 }
 
+// A line of the log that is of no node.
+function warn(error) {
+    report({ t: "log", level: WARN }, shortened(error.message));
+}
+
 // Sends the reports of all flows to the engine, except of those inside packaged subflows, which have catch and status nodes of
 // their own. `Flow` and `Subflow` are modules of the runtime.
 function redirect(Flow, Subflow) {
@@ -122,4 +127,4 @@ function logging() {
     return { console: { level: "off" }, engine: { level: "info", metrics: false, audit: false, handler } };
 }
 
-module.exports = { watch, publish, redirect, logging, handleError };
+module.exports = { watch, publish, redirect, logging, warn, handleError };

@@ -8,7 +8,8 @@ const http = require("http.js");
 const storage = require("storage.js");
 const { stores } = require("context.js");
 const { watchLoading } = require("culprit.js");
-const { publish, redirect, logging } = require("reports.js");
+const { regularFilesOnly } = require("regular.js");
+const { publish, redirect, logging, warn } = require("reports.js");
 const { onSend } = require("routing.js");
 const { started } = require("deployment.js");
 
@@ -71,8 +72,10 @@ async function start(frame) {
     const runtime = api._;
     const ready = started(runtime.events);
     const loaded = watchLoading();
+    const found = regularFilesOnly(warn);
     await api.start();
     await ready;
+    found();
     loaded();
     await serve();
     const { inert, provide } = coreNodes(require, runtime.nodes);
