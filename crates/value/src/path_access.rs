@@ -57,7 +57,7 @@ impl Path {
     /// False if a parent is a primitive. A value that is too large is a failure, and nothing is written.
     pub fn write(&self, root: &mut Value, value: Value) -> Result<bool, Failure> {
         self.check(&value)?;
-        write(self.keys(), root, (value, &mut MAX_HOLES.clone()))
+        write(self.keys(), root, value, &mut { MAX_HOLES })
     }
 
     /// Reads from a message.
@@ -96,8 +96,9 @@ impl Path {
                 Err(_) => Ok(false),
             };
         }
-        let holes = &mut MAX_HOLES.clone();
-        write_in(self.keys(), message.properties_mut(), (value, holes))
+        write_in(self.keys(), message.properties_mut(), value, &mut {
+            MAX_HOLES
+        })
     }
 }
 
@@ -173,13 +174,16 @@ fn unreadable(value: &Value, key: &Key) -> Failure {
     }
 }
 
-/// A value to write, and the holes that may still be made.
-type Written<'a> = (Value, &'a mut usize);
-
-fn write(keys: &[Key], target: &mut Value, value: Written<'_>) -> Result<bool, Failure> {
+/// Writes; `holes` is how many may still be made.
+fn write(
+    keys: &[Key],
+    target: &mut Value,
+    value: Value,
+    holes: &mut usize,
+) -> Result<bool, Failure> {
     match target {
-        Value::Object(object) => write_in(keys, Arc::make_mut(object), value),
-        Value::Array(array) => write_element(keys, Arc::make_mut(array), value),
+        Value::Object(object) => write_in(keys, Arc::make_mut(object), value, holes),
+        Value::Array(array) => write_element(keys, Arc::make_mut(array), value, holes),
         // Properties set on other objects are lost on every JSON round trip; flowgate's have none.
         Value::Buffer(_) | Value::Date(_) | Value::RegExp(_) | Value::Error(_) => Ok(true),
         _ => Ok(false),
@@ -190,7 +194,8 @@ fn write(keys: &[Key], target: &mut Value, value: Written<'_>) -> Result<bool, F
 fn write_in(
     keys: &[Key],
     object: &mut Object,
-    (value, holes): Written<'_>,
+    value: Value,
+    holes: &mut usize,
 ) -> Result<bool, Failure> {
     let Some((key, rest)) = keys.split_first() else {
         return Ok(false);
@@ -209,7 +214,7 @@ fn write_in(
         return Ok(true);
     }
     if object.contains_key(&name) {
-        let written = object.modify(&name, |child| write(rest, child, (value, holes)));
+        let written = object.modify(&name, |child| write(rest, child, value, holes));
         return written.unwrap_or(Ok(false));
     }
     // Deleting below something that is not there makes nothing.
@@ -217,7 +222,7 @@ fn write_in(
         return Ok(false);
     }
     let mut child = parent_for(rest);
-    let written = write(rest, &mut child, (value, holes))?;
+    let written = write(rest, &mut child, value, holes)?;
     object.insert(name, child);
     Ok(written)
 }
@@ -226,7 +231,8 @@ fn write_in(
 fn write_element(
     keys: &[Key],
     array: &mut Array,
-    (value, holes): Written<'_>,
+    value: Value,
+    holes: &mut usize,
 ) -> Result<bool, Failure> {
     let Some((key, rest)) = keys.split_first() else {
         return Ok(false);
@@ -258,7 +264,7 @@ fn write_element(
         if element.is_undefined() && !value.is_undefined() {
             *element = parent_for(rest);
         }
-        write(rest, element, (value, holes))
+        write(rest, element, value, holes)
     })
 }
 
