@@ -1,6 +1,5 @@
 //! The build script: the files of the console, and what `flowgate --version` says.
 
-#[cfg(feature = "console")]
 #[path = "src/console/build.rs"]
 mod console;
 
@@ -8,16 +7,12 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// The features that `flowgate --version` names.
-const FEATURES: [&str; 3] = ["engine", "console", "postgres"];
-
 /// Hexadecimal digits of a commit. As GitHub shows them, and five more, so that they stay unambiguous for long.
 const DIGITS: usize = 12;
 
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-env=FLOWGATE_VERSION={}", version());
-    #[cfg(feature = "console")]
     if let Err(error) = console::compress() {
         eprintln!("the files of the console: {error}");
         return ExitCode::FAILURE;
@@ -25,13 +20,11 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// `0.1.0 (3f9a1c02d7be, engine, console)`: the version, the commit if it is known, the features.
+/// `0.1.0 (3f9a1c02d7be, engine)`: the version, the commit if it is known, and whether the engine is built in.
 fn version() -> String {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
-    let is_on =
-        |name: &&str| env::var_os(format!("CARGO_FEATURE_{}", name.to_uppercase())).is_some();
-    let features = FEATURES.into_iter().filter(is_on).map(str::to_owned);
-    let details: Vec<String> = commit().into_iter().chain(features).collect();
+    let engine = env::var_os("CARGO_FEATURE_ENGINE").map(|_| "engine".to_owned());
+    let details: Vec<String> = commit().into_iter().chain(engine).collect();
     if details.is_empty() {
         return version;
     }

@@ -29,7 +29,6 @@ pub mod auth;
 pub mod cli;
 pub mod comms;
 pub mod config;
-#[cfg(feature = "console")]
 pub mod console;
 pub mod deployment;
 #[cfg(feature = "engine")]

@@ -30,7 +30,6 @@ mod seal;
 mod service_token;
 mod session;
 mod session_admin;
-#[cfg(feature = "postgres")]
 mod shared;
 mod sign_in;
 mod surplus;

@@ -195,7 +195,6 @@ impl Session {
     }
 
     /// Whether a store that gateways share has it.
-    #[cfg(feature = "postgres")]
     pub(super) fn is_stored(&self) -> bool {
         !self.is_basic() && !self.is_jwt()
     }

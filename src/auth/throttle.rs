@@ -126,7 +126,6 @@ impl Throttle {
     }
 
     /// The failures of a pair count no more: a sign-in at another gateway has succeeded.
-    #[cfg(feature = "postgres")]
     pub(super) fn clear(&mut self, pair: &Pair) {
         self.pairs.clear(pair);
     }

@@ -22,7 +22,6 @@ mod node_host_service;
 mod passkey;
 mod password;
 mod promote;
-#[cfg(feature = "postgres")]
 mod store;
 mod table;
 #[cfg(feature = "engine")]
@@ -231,7 +230,6 @@ enum Command {
     )]
     Import(Import),
     /// Look after the state of gateways that share a database
-    #[cfg(feature = "postgres")]
     #[command(subcommand)]
     Store(store::StoreCommand),
     /// Make, show and end tokens for machines, in the running gateway
@@ -339,7 +337,6 @@ pub fn main() -> ExitCode {
         Command::History { rev } => with(config, |config| history::show(config, rev.as_deref())),
         Command::Promote(arguments) => promote::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
-        #[cfg(feature = "postgres")]
         Command::Store(command) => with(config, |config| store::run(config, &command)),
         Command::Token(command) => with(config, |config| control::token(config, command)),
         Command::Session(command) => with(config, |config| control::session(config, command)),

@@ -45,7 +45,6 @@ mod rate_limit;
 mod raw;
 mod route;
 mod setting;
-#[cfg_attr(not(feature = "postgres"), path = "no_shared_store.rs")]
 mod shared_store;
 mod tables;
 mod tls;

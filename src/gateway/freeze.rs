@@ -23,7 +23,6 @@ pub(super) async fn go_on(backends: &Backends, store: &Store) -> Result<(), Erro
 }
 
 /// Takes over the freeze that was commanded at another gateway, or its end.
-#[cfg(feature = "postgres")]
 pub(super) fn take_over(backends: &Backends, kept: Option<(u64, String)>) {
     let freeze = kept.map(|(until, reason)| Freeze { until, reason });
     begin(backends, freeze.as_ref());

@@ -17,12 +17,10 @@ mod page_sandbox;
 mod provider_client;
 mod quotas;
 mod rate_limits;
-#[cfg(feature = "console")]
 mod sampler;
 mod settings;
 #[cfg(feature = "engine")]
 mod shards;
-#[cfg(feature = "postgres")]
 mod shared_store;
 mod work;
 
@@ -115,7 +113,6 @@ pub struct Gateway {
     /// Traces requests; `None`: nothing is traced.
     pub tracer: Option<Tracer>,
     /// The last hour in numbers, while the console is enabled.
-    #[cfg(feature = "console")]
     pub last_hour: crate::metrics::LastHour,
     /// The control runtime, for tasks that decide and wait, and take no time.
     pub control: Handle,
@@ -243,7 +240,6 @@ impl Gateway {
             audit,
             metrics,
             tracer,
-            #[cfg(feature = "console")]
             last_hour: crate::metrics::LastHour::default(),
             control,
             work: Work::new(work),
@@ -264,12 +260,10 @@ impl Gateway {
                 self.control.spawn(upstream.clone().watch());
             }
         }
-        #[cfg(feature = "console")]
         if self.config.console.enabled {
             let sampled = sampler::sample(Arc::downgrade(self), clock);
             self.control.spawn(sampled);
         }
-        #[cfg(feature = "postgres")]
         if self.store.grace().is_some() {
             let followed = shared_store::follow(Arc::downgrade(self), clock);
             self.control.spawn(followed);

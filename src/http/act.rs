@@ -15,7 +15,6 @@ use super::{
 use super::{
     admin, auth, check, comms, endpoint, flows, history, openapi, packages, visible_flows,
 };
-#[cfg(feature = "console")]
 use super::{console, now};
 use crate::gateway::Runtime;
 use hyper::Response;
@@ -77,14 +76,9 @@ async fn by_gateway(ctx: &mut RequestContext<'_>, path: &Path<'_>, own: Own) -> 
         Own::AuditLog(action) => audit_log::act(ctx, action).await,
         Own::GatewaySettings => settings::read(ctx).await,
         Own::Verify => verify::verify(ctx),
-        #[cfg(feature = "console")]
         Own::ConsolePage => console::page(ctx),
-        #[cfg(feature = "console")]
         Own::ConsoleFile => console::file(ctx, path),
-        #[cfg(feature = "console")]
         Own::Now => now::read(ctx).await,
-        #[cfg(not(feature = "console"))]
-        Own::ConsolePage | Own::ConsoleFile | Own::Now => Err(Error::NotFound),
         Own::Jwks => Ok(response::jwks(ctx.gateway.identity.load().jwks())),
     }
 }

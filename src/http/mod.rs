@@ -20,14 +20,12 @@ mod beyond_path;
 mod check;
 mod clock;
 mod comms;
-#[cfg(feature = "console")]
 mod console;
 mod cors;
 mod dialect;
 mod editor_refusal;
 #[cfg(feature = "engine")]
 mod endpoint;
-#[cfg(any(feature = "engine", feature = "console"))]
 mod entity_tag;
 mod error;
 mod establish;
@@ -56,7 +54,6 @@ mod message;
 #[cfg(feature = "engine")]
 mod meter;
 mod new_token;
-#[cfg(feature = "console")]
 mod now;
 mod openapi;
 mod origin;

@@ -15,7 +15,6 @@ mod exposition;
 mod flow_errors;
 mod histogram;
 mod labels;
-#[cfg(feature = "console")]
 mod last_hour;
 #[cfg(feature = "engine")]
 mod load;
@@ -29,7 +28,6 @@ pub use labels::{
     CommsEnd, Deployed, Handshake, Login, Phase, PolicyRule, Refused, RouteClass, SpanEnd, Stopped,
     Target, TokenCheck, TunnelEnd, UpstreamFault, UpstreamSignIn, method_name,
 };
-#[cfg(feature = "console")]
 pub use last_hour::{INTERVAL, LastHour, Sample};
 #[cfg(feature = "engine")]
 pub use load::Lateness;

@@ -43,10 +43,7 @@ impl Disk {
         let secret = config.credential_secret.as_ref();
         let database = match &config.shared {
             None => open_file(&directory)?.signed_with(secret)?,
-            #[cfg(feature = "postgres")]
             Some(shared) => Database::open_shared(shared, secret)?,
-            #[cfg(not(feature = "postgres"))]
-            Some(shared) => match *shared {},
         };
         let mut disk = Self {
             database,
@@ -65,7 +62,6 @@ impl Disk {
             unread: None,
             credential_secret: config.credential_secret.clone(),
         };
-        #[cfg(feature = "postgres")]
         disk.prove_secret()?;
         disk.finished = disk.bring_forward()?;
         disk.list_touched()?;

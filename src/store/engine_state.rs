@@ -32,7 +32,6 @@ const REV: &str = "rev";
 pub(super) const DEPLOYED: &[&str] = &[FLOWS, CREDENTIALS, REV, RUNNING];
 
 /// What of it is another text whenever it is another one.
-#[cfg(feature = "postgres")]
 pub(super) const MARKS: &[&str] = &[REV, RUNNING];
 
 impl Store {

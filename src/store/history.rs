@@ -14,7 +14,6 @@ pub struct History {
 impl History {
     /// Opens the database of the data directory, which must be there, to read it; or the one that gateways share.
     pub fn open(config: &config::Storage) -> Result<Self, Error> {
-        #[cfg(feature = "postgres")]
         if let Some(shared) = &config.shared {
             let database = Database::open_shared(shared, config.credential_secret.as_ref())?;
             return Ok(Self { database });

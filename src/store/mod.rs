@@ -19,7 +19,6 @@ mod history;
 mod kept_there;
 mod library;
 mod load;
-#[cfg(feature = "postgres")]
 mod migrate;
 mod node_history;
 mod passkeys;
@@ -27,10 +26,8 @@ mod proposals;
 mod recovery;
 mod relocate;
 mod replica;
-#[cfg(feature = "postgres")]
 mod secret_check;
 mod sessions;
-#[cfg_attr(not(feature = "postgres"), path = "unshared.rs")]
 mod shared;
 mod tags;
 #[cfg(test)]
@@ -47,7 +44,6 @@ pub use engine_state::{flows_of, is_context, is_engine_state, is_global_context,
 pub use first_admin::has_generated_admin;
 pub use history::History;
 pub use library::{Entry, Item, KINDS, LibraryPath};
-#[cfg(feature = "postgres")]
 pub use migrate::{MigrateTo, migrate};
 pub use node_history::{NodeChange, NodePage};
 pub use passkeys::{PasskeyAdded, PasskeyRow};
@@ -56,11 +52,9 @@ pub use proposals::{
 };
 pub use relocate::{Locked, has_flows_to_move, lock, move_flow_files};
 pub use replica::{EngineState, Replica};
-#[cfg(feature = "postgres")]
 pub use secret_check::accept_new_secret;
 pub use sessions::SessionRow;
 pub use shared::Turn;
-#[cfg(feature = "postgres")]
 pub use shared::{Follower, SharedChange};
 #[cfg(feature = "engine")]
 pub use shared::{KeptState, Lease, Renewed, Seen};

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::too_many_lines, reason = "tests")]
 
 mod acme;
-#[cfg(all(feature = "engine", feature = "postgres"))]
+#[cfg(feature = "engine")]
 mod cluster;
 mod federated;
 mod page_sandbox;

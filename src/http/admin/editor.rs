@@ -69,7 +69,7 @@ pub(super) async fn load(
 /// `GET /theme`: the logo leads to the console, if there is one.
 fn theme(ctx: &RequestContext<'_>, editor: &Editor) -> Response<Body> {
     let mut theme = editor.theme();
-    if cfg!(feature = "console") && ctx.gateway.config.console.enabled {
+    if ctx.gateway.config.console.enabled {
         theme["header"]["url"] = "gateway/".into();
     }
     response::json(StatusCode::OK, theme.to_string())

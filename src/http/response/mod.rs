@@ -5,7 +5,6 @@
 
 mod access;
 mod audit;
-#[cfg(any(feature = "engine", feature = "console"))]
 mod conditional;
 mod for_editor;
 mod history;
@@ -16,7 +15,6 @@ mod runtime;
 mod upstream_error;
 
 pub(super) use audit::log;
-#[cfg(any(feature = "engine", feature = "console"))]
 pub(super) use conditional::tagged;
 #[cfg(feature = "engine")]
 pub(super) use conditional::{file, words};

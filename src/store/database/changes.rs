@@ -39,7 +39,6 @@ const ORDER: i64 = 0x6368_616e_6765_7300;
 
 impl Database {
     /// The number of the newest change.
-    #[cfg(feature = "postgres")]
     pub(in crate::store) fn newest_change(&self) -> Result<i64, Error> {
         let sql = "SELECT coalesce(max(number), 0) FROM change";
         self.connection.one(sql, &[], |row| row.get(0))
@@ -57,7 +56,6 @@ impl Database {
     }
 
     /// Names this process among those that share the database.
-    #[cfg(feature = "postgres")]
     pub(in crate::store) fn gateway(&self) -> [u8; 16] {
         self.gateway
     }

@@ -4,20 +4,16 @@
 mod changes;
 mod connection;
 mod contents;
-#[cfg(feature = "postgres")]
 mod copy;
 mod deployments;
 mod entry;
-#[cfg(feature = "postgres")]
 mod follow;
 mod intents;
 mod migrations;
 mod passkeys;
-#[cfg(feature = "postgres")]
 mod postgres_migrations;
 mod proposals;
 mod retention;
-#[cfg(feature = "postgres")]
 mod secret_check;
 mod session_key;
 mod sessions;
@@ -25,14 +21,10 @@ mod sign_ins;
 mod tags;
 mod touched;
 
-#[cfg(feature = "postgres")]
 pub(super) use changes::CHANNEL;
-#[cfg(feature = "postgres")]
 pub(super) use connection::{Connector, LOCK_IS_TAKEN, failure, limit};
-#[cfg(feature = "postgres")]
 pub(super) use contents::{pack, unpack};
 pub(super) use deployments::{Content, Deployment};
-#[cfg(feature = "postgres")]
 pub(super) use follow::{changes_since, sessions_with_uses};
 pub(super) use retention::Retention;
 pub(super) use session_key::SessionKey;
@@ -40,10 +32,8 @@ pub(super) use touched::Touch;
 
 use super::Error;
 use changes::Changed;
-#[cfg(feature = "postgres")]
 use connection::Postgres;
 use connection::{Connection, Transaction, Value, values};
-#[cfg(feature = "postgres")]
 use crypto::Secret;
 use std::io;
 use std::path::Path;
@@ -78,7 +68,6 @@ impl Database {
     }
 
     /// Opens the database that gateways share, and brings its tables up to date.
-    #[cfg(feature = "postgres")]
     pub(super) fn open_shared(
         shared: &crate::config::SharedStore,
         secret: Option<&Secret>,

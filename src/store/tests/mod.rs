@@ -8,7 +8,6 @@ mod outside_edits;
 mod persistence;
 mod power_loss;
 mod retention;
-#[cfg(feature = "postgres")]
 mod shared;
 mod touched;
 mod unreadable;

@@ -2,17 +2,13 @@
 //!
 //! What only one of the two understands is in its own file; the tables of each are in `schema`.
 
-#[cfg(feature = "postgres")]
 mod connector;
-#[cfg(feature = "postgres")]
 mod postgres;
 mod row;
 mod sqlite;
 mod value;
 
-#[cfg(feature = "postgres")]
 pub(in crate::store) use connector::{Connector, LOCK_IS_TAKEN, failure, limit};
-#[cfg(feature = "postgres")]
 pub(in crate::store) use postgres::Postgres;
 pub(super) use row::{Row, unreadable};
 pub(super) use value::{Value, values};
@@ -29,7 +25,6 @@ const MAX_ATTEMPTS: usize = 5;
 /// A connection, used by one thread.
 pub(super) enum Connection {
     Sqlite(rusqlite::Connection),
-    #[cfg(feature = "postgres")]
     Postgres(Box<Postgres>),
 }
 
@@ -51,7 +46,6 @@ impl Connection {
                 }
                 Ok(found)
             }
-            #[cfg(feature = "postgres")]
             Self::Postgres(connection) => {
                 let rows = connection.query(sql, values)?;
                 rows.iter().map(|row| read(&Row::Postgres(row))).collect()
@@ -88,13 +82,11 @@ impl Connection {
                 let changed = statement.execute(params_from_iter(values))?;
                 Ok(u64::try_from(changed).unwrap_or(u64::MAX))
             }
-            #[cfg(feature = "postgres")]
             Self::Postgres(connection) => connection.execute(sql, values),
         }
     }
 
     /// Carries out statements without values.
-    #[cfg(feature = "postgres")]
     pub(super) fn batch(&self, sql: &str) -> Result<(), Error> {
         match self {
             Self::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
@@ -106,7 +98,6 @@ impl Connection {
     pub(super) fn begin(&self) -> Result<Transaction<'_>, Error> {
         match self {
             Self::Sqlite(connection) => connection.execute_batch("BEGIN")?,
-            #[cfg(feature = "postgres")]
             Self::Postgres(connection) => connection.begin()?,
         }
         Ok(Transaction {
@@ -154,7 +145,6 @@ impl Connection {
     fn end(&self, sql: &str) -> Result<(), Error> {
         match self {
             Self::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
-            #[cfg(feature = "postgres")]
             Self::Postgres(connection) => connection.end(sql),
         }
     }

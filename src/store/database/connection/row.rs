@@ -7,49 +7,28 @@ use std::fmt::Display;
 /// A row.
 pub(in crate::store::database) enum Row<'a> {
     Sqlite(&'a rusqlite::Row<'a>),
-    #[cfg(feature = "postgres")]
     Postgres(&'a tokio_postgres::Row),
 }
 
 /// What both databases keep in a column.
-#[cfg(feature = "postgres")]
 pub(in crate::store::database) trait Column:
     FromSql + for<'a> tokio_postgres::types::FromSql<'a>
 {
 }
-#[cfg(feature = "postgres")]
 impl<T: FromSql + for<'a> tokio_postgres::types::FromSql<'a>> Column for T {}
 
-/// What the database keeps in a column.
-#[cfg(not(feature = "postgres"))]
-pub(in crate::store::database) trait Column: FromSql {}
-#[cfg(not(feature = "postgres"))]
-impl<T: FromSql> Column for T {}
-
 /// The name or the number of a column.
-#[cfg(feature = "postgres")]
 pub(in crate::store::database) trait Place:
     rusqlite::RowIndex + tokio_postgres::row::RowIndex + Display + Copy
 {
 }
-#[cfg(feature = "postgres")]
 impl<T: rusqlite::RowIndex + tokio_postgres::row::RowIndex + Display + Copy> Place for T {}
-
-/// The name or the number of a column.
-#[cfg(not(feature = "postgres"))]
-pub(in crate::store::database) trait Place:
-    rusqlite::RowIndex + Display + Copy
-{
-}
-#[cfg(not(feature = "postgres"))]
-impl<T: rusqlite::RowIndex + Display + Copy> Place for T {}
 
 impl Row<'_> {
     /// The value in a column.
     pub(in crate::store::database) fn get<T: Column>(&self, place: impl Place) -> Result<T, Error> {
         match self {
             Self::Sqlite(row) => Ok(row.get(place)?),
-            #[cfg(feature = "postgres")]
             Self::Postgres(row) => row
                 .try_get(place)
                 .map_err(|error| unreadable(place, &error)),

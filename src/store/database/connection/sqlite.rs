@@ -53,7 +53,6 @@ impl super::Connection {
     ) -> Result<T, Error> {
         let synchronous = |mode: &str| match self {
             Self::Sqlite(connection) => connection.pragma_update(None, "synchronous", mode),
-            #[cfg(feature = "postgres")]
             Self::Postgres(_) => Ok(()),
         };
         synchronous("NORMAL")?;
