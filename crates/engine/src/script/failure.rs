@@ -81,12 +81,9 @@ pub(super) fn thrown_by_code<'js>(
     });
     let (frames, place) = relocate(&failure.stack);
     let own = scripts.current.borrow().clone();
-    let source = own.as_ref().map(|state| state.program.text.text());
+    let source = own.as_ref().map(|state| state.program.text.as_str());
     let at = place.and_then(|(line, column)| {
-        Some((
-            source.as_ref()?.lines().nth(line as usize - 1)?,
-            column as usize,
-        ))
+        Some((source?.lines().nth(line as usize - 1)?, column as usize))
     });
     if let Some(message) = v8_messages::of_v8(&failure.message, at) {
         failure.message = message.into();

@@ -22,8 +22,6 @@ mod failure;
 mod from_js;
 mod given;
 mod jsonata;
-mod kept_text;
-mod last_send;
 mod locales;
 mod message_use;
 pub(crate) mod modules;

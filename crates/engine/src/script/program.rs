@@ -1,8 +1,6 @@
 //! What function nodes of the same code have together, as instances of a subflow do: its text, what it uses, and the code compiled for
 //! the realm that nodes share.
 
-use super::kept_text::KeptText;
-use super::last_send;
 use super::source::{self, Uses};
 use rquickjs::{Function, Persistent};
 use rustc_hash::FxHashMap;
@@ -12,8 +10,8 @@ use std::rc::{Rc, Weak};
 
 /// The code that nodes run for every message.
 pub(super) struct Program {
-    /// As it is compiled.
-    pub(super) text: KeptText,
+    /// Its source.
+    pub(super) text: SmolStr,
     pub(super) uses: Uses,
     /// In the realm that nodes share; empty until one of them runs.
     pub(super) shared: OnceCell<SharedCode>,
@@ -38,10 +36,8 @@ impl Programs {
         if let Some(known) = programs.get(&key).and_then(Weak::upgrade) {
             return known;
         }
-        let returning = last_send::returning(text).map(SmolStr::from);
-        let text = returning.as_ref().unwrap_or(text);
         let program = Rc::new(Program {
-            text: KeptText::new(text),
+            text: text.clone(),
             uses: source::uses(text),
             shared: OnceCell::new(),
         });

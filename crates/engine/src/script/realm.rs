@@ -131,7 +131,7 @@ impl Realm {
 
     /// The function of the node's program: its own, of code that nodes of this realm compile once.
     pub(super) fn function<'js>(&self, ctx: &Ctx<'js>, program: &Program) -> Result<Function<'js>> {
-        let expression = || source::as_function(&program.text.text());
+        let expression = || source::as_function(&program.text);
         if !self.is_shared {
             return compile::function(ctx, &expression());
         }

@@ -15,7 +15,6 @@ use super::{Body, Scripts, failure, modules, source, syntax, to_js};
 use crate::node_context::NodeContext;
 use rquickjs::{CatchResultExt, Ctx, Function, Object as JsObject, Persistent, Value as JsValue};
 use smol_str::SmolStr;
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
@@ -75,11 +74,11 @@ impl Sandbox {
     }
 
     /// The pieces of source: for messages, before the first one, and when the node closes.
-    fn sources(&self) -> [Cow<'_, str>; 3] {
+    fn sources(&self) -> [&str; 3] {
         [
-            self.state.program.text.text(),
-            self.code.initialize.trim_start().into(),
-            self.code.finalize.trim_start().into(),
+            &self.state.program.text,
+            self.code.initialize.trim_start(),
+            self.code.finalize.trim_start(),
         ]
     }
 
@@ -337,7 +336,7 @@ impl Sandbox {
     fn realm(&self) -> Result<Realm, Failure> {
         let sources = self.sources();
         let is_body =
-            |source: &Cow<'_, str>| self.scripts.check(source).is_ok_and(|b| b == Body::Whole);
+            |source: &&str| self.scripts.check(source).is_ok_and(|b| b == Body::Whole);
         let sharing = Sharing::of(&sources).filter(|_| self.code.imports.is_empty());
         if let Some(sharing) = sharing
             && sources.iter().all(is_body)
