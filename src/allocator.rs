@@ -1,9 +1,9 @@
 //! Memory that was needed for a moment goes back to the system.
 
 use libmimalloc_sys::{mi_option_get, mi_option_set, mi_option_t};
+use parking_lot::Mutex;
 use rustix::mm::{Advice, madvise};
 use std::ffi::c_long;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -69,7 +69,7 @@ pub struct AtOnce(());
 impl AtOnce {
     /// Begins it.
     pub fn begin() -> Self {
-        let mut known = AT_ONCE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = AT_ONCE.lock();
         if known.0 == 0 {
             known.1 = purge_delay(0);
         }
@@ -80,7 +80,7 @@ impl AtOnce {
 
 impl Drop for AtOnce {
     fn drop(&mut self) {
-        let mut known = AT_ONCE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = AT_ONCE.lock();
         known.0 -= 1;
         if known.0 == 0 {
             purge_delay(known.1);

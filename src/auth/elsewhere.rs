@@ -8,8 +8,8 @@ use super::session::{self, Key, REVOKED_JWT, Session};
 use crate::store;
 use crypto::sha256;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, PoisonError};
 
 /// For how long a session that has ended is remembered, in seconds: no row is under way for as long.
 const REMEMBERED: u64 = 60;
@@ -76,11 +76,7 @@ impl Auth {
     pub(super) fn remember_ended(&self, keys: &[Key]) {
         if self.0.store.grace().is_some() {
             let now = self.0.registry.last_tick();
-            let mut ended = self
-                .0
-                .ended_lately
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut ended = self.0.ended_lately.lock();
             ended.retain(|_, at| *at + REMEMBERED > now);
             ended.extend(keys.iter().map(|key| (*key, now)));
         }
@@ -88,8 +84,6 @@ impl Auth {
 
     fn has_ended_lately(&self, key: &Key) -> bool {
         let ended = self.0.ended_lately.lock();
-        ended
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains_key(key)
+        ended.contains_key(key)
     }
 }

@@ -78,13 +78,14 @@ use hashing::Hashing;
 use jwt::Issuers;
 use known_addresses::KnownPrefixes;
 use oidc::Providers;
+use parking_lot::{Mutex, MutexGuard};
 use passkey::Challenges;
 use session::Key;
 use smol_str::SmolStr;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use throttle::Throttle;
 use tokio::sync::Notify;
@@ -434,24 +435,19 @@ impl Auth {
     }
 
     fn owed(&self) -> MutexGuard<'_, HashSet<Key>> {
-        self.0.owed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.owed.lock()
     }
 
     fn bad_tokens(&self) -> MutexGuard<'_, BadTokens> {
-        let bad_tokens = self.0.bad_tokens.lock();
-        bad_tokens.unwrap_or_else(PoisonError::into_inner)
+        self.0.bad_tokens.lock()
     }
 
     fn looked_up(&self) -> MutexGuard<'_, BadTokens> {
-        let looked_up = self.0.looked_up.lock();
-        looked_up.unwrap_or_else(PoisonError::into_inner)
+        self.0.looked_up.lock()
     }
 
     fn throttle(&self) -> MutexGuard<'_, Throttle> {
-        self.0
-            .throttle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.0.throttle.lock()
     }
 }
 

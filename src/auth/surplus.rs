@@ -3,7 +3,6 @@
 use super::Auth;
 use super::session::Key;
 use smol_str::SmolStr;
-use std::sync::PoisonError;
 
 /// Users of whom it is logged that they have too many sessions. Our choice: many times what an
 /// installation has.
@@ -12,8 +11,7 @@ const MAX_LOGGED: usize = 1000;
 impl Auth {
     /// Returns whether it is to be logged that a user has too many sessions: once for each.
     fn logs_surplus_of(&self, user: &str) -> bool {
-        let logged = self.0.surplus_logged.lock();
-        let mut logged = logged.unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.0.surplus_logged.lock();
         // A bound for names that providers give.
         logged.len() < MAX_LOGGED && logged.insert(SmolStr::new(user))
     }

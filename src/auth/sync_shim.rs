@@ -4,5 +4,5 @@
 
 pub(super) use arc_swap::ArcSwap;
 pub(super) use dashmap::DashMap;
-pub(super) use std::sync::Mutex;
+pub(super) use parking_lot::Mutex;
 pub(super) use std::sync::atomic::{AtomicBool, AtomicU64};

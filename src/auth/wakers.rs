@@ -3,7 +3,6 @@
 //! A task that registers before it checks for the change cannot miss it.
 
 use super::sync_shim::Mutex;
-use std::sync::PoisonError;
 use std::task::Waker;
 
 /// The wakers of these tasks.
@@ -55,7 +54,7 @@ impl Wakers {
     }
 
     fn lock<T>(&self, change: impl FnOnce(&mut Slots) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.0.lock())
     }
 }
 

@@ -4,8 +4,9 @@
 //! nothing else silently: when that is not enough, it is closed, and opens again.
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// A frame for an editor.
@@ -153,7 +154,7 @@ impl Level {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }
 

@@ -9,10 +9,11 @@ use super::outbox::{Frame, Level, Outbox};
 use super::topic_filter::Pattern;
 use bytes::Bytes;
 use events::{Event, Limits, Listener};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value as Json, json};
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -159,7 +160,7 @@ impl Topics {
     }
 
     fn board(&self) -> MutexGuard<'_, Retained> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+        self.board.lock()
     }
 }
 

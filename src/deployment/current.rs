@@ -7,9 +7,10 @@ use crate::policy::Sight;
 use crate::upstream::{self, Shown, Upstream};
 use flows::{FlowSet, Submission};
 use hyper::header::HeaderValue;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// Sights of one flow set that are kept. Our choice: users mostly have few sets of permissions.
 const KEPT: usize = 64;
@@ -29,7 +30,7 @@ pub(super) struct Sights(Mutex<HashMap<Permissions, Arc<Sight>>>);
 impl Active {
     /// What a caller with these permissions sees of it.
     pub fn sight(&self, permissions: &Permissions) -> Arc<Sight> {
-        let kept = || self.sights.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = || self.sights.0.lock();
         if let Some(sight) = kept().get(permissions) {
             return Arc::clone(sight);
         }

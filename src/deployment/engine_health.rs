@@ -7,7 +7,7 @@ use crate::store::FALLBACK;
 use engine::Engine;
 use flows::{DeploymentType, Patch};
 use std::collections::HashSet;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -41,7 +41,7 @@ impl Deployments {
             let rev = &next.rev;
             tracing::error!(rev, "the flows are stored but could not be made live");
         }
-        *(self.set_aside.lock()).unwrap_or_else(PoisonError::into_inner) = Some(bad.to_owned());
+        *self.set_aside.lock() = Some(bad.to_owned());
         self.metrics.fallen_back(true);
         let rev = next.rev.clone();
         self.active.send_replace(next);

@@ -15,9 +15,10 @@ use crate::upstream::{self, Change, Changed, Outcome};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use flows::running::check_elements;
 use flows::{Credentials, DeploymentType, FlowSet, Patch};
+use parking_lot::Mutex as Lock;
 use serde_json::{Value, json};
 use std::pin::pin;
-use std::sync::{Arc, Mutex as Lock};
+use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{Mutex, watch};
 

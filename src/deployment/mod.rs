@@ -49,11 +49,12 @@ use flows::{
     diff, plan,
 };
 use four_eyes::Draft;
+use parking_lot::Mutex as Lock;
 use phases::Phases;
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex as Lock, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::sync::{Mutex, oneshot, watch};
 
@@ -244,8 +245,7 @@ impl Deployments {
 
     /// The revision that was set aside because it did not start, while the flow set before it is active.
     pub fn set_aside(&self) -> Option<String> {
-        let set_aside = self.set_aside.lock();
-        set_aside.unwrap_or_else(PoisonError::into_inner).clone()
+        self.set_aside.lock().clone()
     }
 
     /// Runs one deployment to its end, whatever becomes of the caller. Must run as a task of the control runtime.
@@ -423,10 +423,7 @@ impl Deployments {
     async fn make_live(&self, plan: Plan, active: &Active) -> Result<(), Error> {
         let flows = Arc::clone(active.part(self.shard.as_ref()));
         let credentials = Arc::clone(&active.credentials);
-        *self
-            .set_aside
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = None;
+        *self.set_aside.lock() = None;
         self.metrics.fallen_back(false);
         let safe = self.runtime.state() == "safe";
         self.runtime.apply(plan, flows, credentials).await?;

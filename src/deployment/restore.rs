@@ -9,9 +9,10 @@ use crate::metrics::Metrics;
 use crate::store::{self, FALLBACK, Loaded, OUTSIDE_EDIT, Reading, Store};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use flows::{Credentials, DeploymentType, FlowSet};
+use parking_lot::Mutex as Lock;
 use serde_json::json;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex as Lock};
+use std::sync::Arc;
 use tokio::sync::{Mutex, watch};
 
 /// The result of reading the flow files.

@@ -9,9 +9,9 @@ use crate::config::{RateLimit, Route};
 use dashmap::DashMap;
 use limits::ip_prefix::IpPrefix;
 use limits::token_bucket::{Rate, TokenBucket};
+use parking_lot::Mutex;
 use smol_str::SmolStr;
 use std::net::IpAddr;
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// Users remembered, and addresses. Our choice: about 10 MiB each.
@@ -159,7 +159,7 @@ impl Buckets {
 
     /// Forgets callers whose limits are whole again, and those who used the least of theirs.
     fn make_room(&self, now: u64) {
-        let Ok(_forgetting) = self.forgetting.try_lock() else {
+        let Some(_forgetting) = self.forgetting.try_lock() else {
             return;
         };
         self.all.retain(|_, bucket| bucket.used(now) > 0);

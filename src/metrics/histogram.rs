@@ -3,9 +3,10 @@
 //! rest of its metrics, and megabytes a second under load.
 
 use super::exposition::{self, Buckets, escaped};
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// One histogram.
@@ -107,7 +108,7 @@ impl Histograms {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Family>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The last hour in a few numbers: a ring of samples, made of the page for Prometheus, for people who look at the console.
 
 use super::Metrics;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The interval between samples. Our choice: finer than a person reads from an hour's curve, and rare enough that reading
@@ -82,7 +82,7 @@ impl LastHour {
     }
 
     fn lock(&self) -> MutexGuard<'_, Ring> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -3,8 +3,9 @@
 
 use super::exposition::{self, Buckets, describe, escaped, line};
 use engine::load::{FlowLoad, LATENESS_SECONDS, Load};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The load of each thread of the engine.
@@ -63,18 +64,12 @@ impl Loads {
     /// The load of one more thread.
     pub(super) fn add(&self) -> Arc<Load> {
         let load = Arc::<Load>::default();
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::clone(&load));
+        self.0.lock().push(Arc::clone(&load));
         load
     }
 
     fn all(&self) -> Vec<Arc<Load>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().clone()
     }
 
     /// How late timers fired.

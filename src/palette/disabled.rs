@@ -1,11 +1,11 @@
 //! The node sets of packages that users have disabled, in a file of the data directory.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 const FILE: &str = "disabled-nodes.json";
 
@@ -35,7 +35,7 @@ impl DisabledSets {
 
     /// All of them.
     pub(super) fn all(&self) -> BTreeSet<String> {
-        let sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        let sets = self.sets.lock();
         sets.clone()
     }
 
@@ -49,7 +49,7 @@ impl DisabledSets {
         let new = self.directory.join(format!("{FILE}.new"));
         fs::write(&new, serde_json::to_vec(&sets)?)?;
         fs::rename(new, self.directory.join(FILE))?;
-        *self.sets.lock().unwrap_or_else(PoisonError::into_inner) = sets;
+        *self.sets.lock() = sets;
         Ok(())
     }
 }

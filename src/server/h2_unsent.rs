@@ -8,9 +8,9 @@
 
 use crate::http::ResponseBody as Content;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
+use parking_lot::{Mutex, MutexGuard};
 use slab::Slab;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -143,7 +143,7 @@ impl Unfinished {
     }
 
     fn lock(&self) -> MutexGuard<'_, Slab<Response>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

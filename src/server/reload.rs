@@ -12,8 +12,9 @@ use crate::audit::{Actor, Event};
 use crate::config::{self, Config};
 use crate::gateway::Gateway;
 use crate::http::unix_time;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The way to reload one gateway.
 pub(super) struct Reload {
@@ -64,7 +65,7 @@ impl Reload {
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watch.lock()
     }
 
     /// Reads the gateway's own file again; `asked` are the facts about who asked for it.
@@ -130,7 +131,7 @@ impl Reload {
     }
 
     fn tell_change(&self, config: &Config) {
-        let mut sha256 = self.sha256.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sha256 = self.sha256.lock();
         if *sha256 == config.sha256 {
             return;
         }

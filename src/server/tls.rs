@@ -7,6 +7,7 @@ use super::read_ahead::ReadAhead;
 use crate::config;
 use crate::upstream::OpenError;
 use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::{Mutex, MutexGuard};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::{ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -15,7 +16,7 @@ use rustls::{ServerConfig, SignatureScheme};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -134,7 +135,7 @@ impl Tls {
     }
 
     fn lock(&self) -> MutexGuard<'_, config::Tls> {
-        self.config.lock().unwrap_or_else(PoisonError::into_inner)
+        self.config.lock()
     }
 }
 

@@ -6,10 +6,11 @@ use crate::instance::Instance;
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};
 use limits::quota::{Exhausted, Grant};
+use parking_lot::Mutex;
 use smol_str::SmolStr;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::oneshot;
 use value::Failure;
 
@@ -115,15 +116,12 @@ impl Responder {
 
     /// Whether an answer was given before.
     pub fn is_answered(&self) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_none()
+        self.0.lock().is_none()
     }
 
     /// Whether the client is gone without an answer.
     pub(super) fn is_abandoned(&self) -> bool {
-        let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.0.lock();
         waiting
             .as_ref()
             .is_some_and(|waiting| waiting.sender.is_closed())
@@ -131,7 +129,7 @@ impl Responder {
 
     /// Answers; false if an answer was given before or the client is gone.
     pub fn answer(&self, reply: Reply) -> bool {
-        let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waiting = self.0.lock().take();
         waiting.is_some_and(|Waiting { sender, memory }| {
             // The memory of the request is released before the reply needs some.
             let memory = memory.map(|Memory { reply, .. }| reply);
@@ -142,7 +140,7 @@ impl Responder {
 
     /// Answers that the flow does not take the request.
     pub(super) fn refuse(&self, error: Error) {
-        let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waiting = self.0.lock().take();
         if let Some(Waiting { sender, .. }) = waiting {
             // The client may be gone.
             let _ = sender.send(Err(error));

@@ -4,11 +4,12 @@
 //! Publishing never waits. When a listener is slow, the oldest messages of debug nodes and packages are lost and counted; of
 //! each node's status the newest is kept. So the newest message is not late, and a listener's last state is right.
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// One thing that happened in the runtime, in the words of the editor's topics
@@ -162,7 +163,7 @@ impl Limits {
 
 impl Subscribers {
     fn queues(&self) -> MutexGuard<'_, Vec<Arc<Queue>>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queues.lock()
     }
 }
 
@@ -221,7 +222,7 @@ impl Queue {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 

@@ -7,7 +7,8 @@ use super::keys::KeySet;
 use crate::auth::provider_client::{ProviderOutcome, ProviderRequest, SendToProvider};
 use arc_swap::ArcSwapOption;
 use limits::token_bucket::{Rate, TokenBucket};
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long keys are kept if the issuer does not say. Our choice: a key that is withdrawn ends within it.
@@ -128,7 +129,7 @@ impl KeyCache {
 
     fn may_fetch(&self, now: u64) -> bool {
         let now = now.saturating_mul(1000);
-        let mut fetches = self.fetches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fetches = self.fetches.lock();
         let bucket = fetches.get_or_insert_with(|| TokenBucket::new(FETCHES, FETCH_RATE, now));
         bucket.refill(now);
         bucket.take(1)

@@ -19,9 +19,10 @@ use arc_swap::ArcSwap;
 use crypto::sha256;
 use key_cache::KeyCache;
 use keys::KeySet;
+use parking_lot::{Mutex, MutexGuard};
 use smol_str::SmolStr;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use verify::{Claims, Rules, Verified};
 
@@ -251,12 +252,11 @@ impl Issuers {
     }
 
     fn admitted(&self) -> MutexGuard<'_, BTreeSet<(u64, Key)>> {
-        let admitted = self.admitted.lock();
-        admitted.unwrap_or_else(PoisonError::into_inner)
+        self.admitted.lock()
     }
 
     pub(super) fn revoked(&self) -> MutexGuard<'_, HashMap<Key, u64>> {
-        self.revoked.lock().unwrap_or_else(PoisonError::into_inner)
+        self.revoked.lock()
     }
 }
 

@@ -30,12 +30,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crypto::{Secret, constant_time_eq, random, sha256};
 use metadata::Metadata;
+use parking_lot::{Mutex, MutexGuard};
 use provider::{Provider, Tokens};
 use sessions::OidcSession;
 use smol_str::SmolStr;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -210,8 +211,7 @@ impl Auth {
 
     /// A sign-in that failed may be tried again: what unauthenticated clients begin is not remembered.
     pub fn release_oidc(&self, pending: &PendingSignIn) {
-        let used = self.0.oidc.used.lock();
-        let mut used = used.unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.0.oidc.used.lock();
         used.remove(&used_key(b"state", pending.state.as_bytes()));
     }
 
@@ -309,12 +309,7 @@ impl Auth {
         until: u64,
         now: u64,
     ) -> Result<(), OidcError> {
-        let mut used = self
-            .0
-            .oidc
-            .used
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.0.oidc.used.lock();
         if used.len() >= MAX_USED {
             used.retain(|_, ends| *ends > now);
         }
@@ -356,8 +351,7 @@ impl Providers {
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<Key, Arc<OidcSession>>> {
-        let sessions = self.sessions.lock();
-        sessions.unwrap_or_else(PoisonError::into_inner)
+        self.sessions.lock()
     }
 }
 

@@ -15,9 +15,10 @@ use crate::auth::{Auth, Issued};
 use crate::config;
 use crate::store::{self, SessionRow};
 use crypto::{Secret, sha256};
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// What a session at a provider is, and what is needed to ask about it.
 pub(super) struct OidcSession {
@@ -51,7 +52,7 @@ struct StoredPart<'a> {
 
 impl OidcSession {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -7,6 +7,7 @@ use crate::config::{Config, Error, Handover, SHARED_CONTEXTS};
 use crate::http::unix_time;
 use crate::stdio::report;
 use crate::store::{EngineState, Replica, take_over};
+use parking_lot::Mutex;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::stdio::{dup2_stdin, dup2_stdout};
 use std::fs::{self, File};
@@ -14,8 +15,8 @@ use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use tokio::sync::watch;
 
@@ -185,7 +186,7 @@ impl Link {
     }
 
     fn write(&self, line: &str) -> io::Result<()> {
-        let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stream = self.0.lock();
         stream.write_all(line.as_bytes())
     }
 }
@@ -196,7 +197,7 @@ fn replica((link, answers): (Link, Receiver<Result<(), String>>), longest: usize
     Arc::new(move |state| {
         let gone = || "the gateway has ended".to_owned();
         // One at a time: the answers have no names.
-        let answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = answers.lock();
         let message = line(&ToGateway::Keep(state)).map_err(|error| error.to_string())?;
         if message.len() >= longest {
             let bytes = message.len();

@@ -4,10 +4,11 @@
 use super::message::{ToEngine, ToGateway, line, of_line};
 use crate::store::{EngineState, Error, KeptState};
 use engine::lease;
+use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -43,12 +44,12 @@ impl Member {
     }
 
     fn state(&self) -> EngineState {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         state.clone().unwrap_or_default()
     }
 
     fn has_taken_over(&self) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.state.lock() = None;
     }
 
     /// Keeps a part of the state, for as long as that may still succeed: without the lease the process ends.

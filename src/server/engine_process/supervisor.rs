@@ -10,6 +10,7 @@ use crate::server::Error;
 use crypto::Secret;
 use engine::log_lines;
 use engine::restart_delay::RestartDelay;
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::convert::Infallible;
 use std::io;
@@ -17,7 +18,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream as StdUnixStream};
 use std::process::{Command as StdCommand, ExitStatus, Stdio};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
@@ -277,7 +277,7 @@ async fn run(plan: &Plan, end: &mut watch::Receiver<bool>, first: &mut First) ->
 fn log(line: &str, last: &Mutex<String>) {
     let found = Line::read(line);
     found.log();
-    let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = last.lock();
     // The first line of a message of the program, which may have several.
     match line.strip_prefix(MESSAGE) {
         Some(message) => message.clone_into(&mut last),

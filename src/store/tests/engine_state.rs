@@ -2,9 +2,10 @@
 
 use super::{NODE_RED, config, record};
 use crate::store::{EngineState, Error, LibraryPath, Replica, Store, is_engine_state, take_over};
+use parking_lot::Mutex;
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// Keeps what it gets, unless it is down.

@@ -2,9 +2,10 @@
 //! who keeps them.
 
 use crate::lease;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Keeps the text of a file, by its path below the directory, or says why not; an empty text: the file is gone.
@@ -24,7 +25,7 @@ pub fn keep_below(directory: PathBuf, keep: Keep) {
 static UNKEPT: Mutex<BTreeSet<(Duration, u64)>> = Mutex::new(BTreeSet::new());
 
 fn unkept() -> MutexGuard<'static, BTreeSet<(Duration, u64)>> {
-    UNKEPT.lock().unwrap_or_else(PoisonError::into_inner)
+    UNKEPT.lock()
 }
 
 /// A change that is not kept elsewhere, until this is dropped.

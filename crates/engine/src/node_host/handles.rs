@@ -1,9 +1,10 @@
 //! Values that do not travel: those of the engine that the node host refers to, and those of the host that messages here
 //! refer to. Both sides release what the other side no longer uses.
 
+use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use value::{Failure, Handle};
 
 /// Values of the engine that the host may refer to at a time. Our choice: as many requests wait for flows at most, ten
@@ -29,10 +30,7 @@ struct HostValue {
 
 impl Drop for HostValue {
     fn drop(&mut self) {
-        self.unused
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(self.id);
+        self.unused.lock().push(self.id);
     }
 }
 
@@ -78,7 +76,7 @@ impl Handles {
     /// The values of the host that nothing here refers to any more, since the last call.
     pub(super) fn unused(&self) -> Vec<u32> {
         let unused = self.unused.borrow();
-        std::mem::take(&mut *unused.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *unused.lock())
     }
 
     /// The process has ended, and all references to its values with it.

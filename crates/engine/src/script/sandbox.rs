@@ -335,8 +335,7 @@ impl Sandbox {
 
     fn realm(&self) -> Result<Realm, Failure> {
         let sources = self.sources();
-        let is_body =
-            |source: &&str| self.scripts.check(source).is_ok_and(|b| b == Body::Whole);
+        let is_body = |source: &&str| self.scripts.check(source).is_ok_and(|b| b == Body::Whole);
         let sharing = Sharing::of(&sources).filter(|_| self.code.imports.is_empty());
         if let Some(sharing) = sharing
             && sources.iter().all(is_body)

@@ -28,10 +28,11 @@ use arc_swap::ArcSwap;
 use events::Events;
 use flows::Plan;
 use limits::quota::Quota;
+use parking_lot::{Mutex, MutexGuard};
 use placement::Placement;
 use rendezvous::Rendezvous;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 use totals::{LargestQueues, Running};
@@ -140,7 +141,7 @@ impl Shared {
             return Ok(vec![done]);
         }
         // All threads get changes in the same order: they wait for each other.
-        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changes = self.changes.lock();
         *changes += 1;
         let before = self.placement.load_full();
         if let Change::Apply { plan, flows, .. } = &change {
@@ -209,7 +210,7 @@ impl Shared {
     }
 
     pub(crate) fn stopped(&self) -> MutexGuard<'_, Vec<StoppedFlow>> {
-        self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stopped.lock()
     }
 
     pub(crate) fn set_state(&self, state: RunState) {
@@ -244,6 +245,6 @@ impl EngineThread {
     }
 
     fn lock_join(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
-        self.join.lock().unwrap_or_else(PoisonError::into_inner)
+        self.join.lock()
     }
 }

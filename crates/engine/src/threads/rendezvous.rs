@@ -4,7 +4,8 @@
 
 use super::placement::Placement;
 use crate::context::MovedFlow;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 
 /// One thread's part in the rendezvous.
@@ -90,13 +91,13 @@ impl SharedChange {
 
     /// Hands over contexts to the threads that they belong to from now on.
     pub(crate) fn hand_over(&self, flows: Vec<MovedFlow>) {
-        let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut moved = self.moved.lock();
         moved.extend(flows);
     }
 
     /// Takes the contexts that now belong to a thread.
     pub(crate) fn take_over(&self, thread: usize) -> Vec<MovedFlow> {
-        let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut moved = self.moved.lock();
         let is_for = |flow: &mut MovedFlow| self.placement.thread_of(&flow.flow) == thread;
         moved.extract_if(.., is_for).collect()
     }

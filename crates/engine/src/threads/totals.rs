@@ -2,8 +2,8 @@
 
 use crate::memory_budget::GRACE;
 use crate::metrics::Metrics;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// The running nodes and flows of each thread.
@@ -22,7 +22,7 @@ impl Running {
         (nodes, flows): (usize, usize),
         (metrics, stopped): (&dyn Metrics, usize),
     ) {
-        let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.0.lock();
         threads[thread] = (nodes, flows);
         let nodes = threads.iter().map(|(nodes, _)| nodes).sum();
         let flows: usize = threads.iter().map(|(_, flows)| flows).sum();
@@ -59,7 +59,7 @@ impl LargestQueues {
 
     /// Whether a queue may be dropped now. If so, it is to be dropped.
     pub(crate) fn may_drop(&self, now: Instant) -> bool {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.next.lock();
         let may = next.is_none_or(|next| now >= next);
         if may {
             *next = Some(now + GRACE);

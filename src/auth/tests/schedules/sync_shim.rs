@@ -1,10 +1,9 @@
 //! The types that `auth` shares between threads, over locks and atomics that shuttle controls: a map of shards that are
 //! locked one after the other, and a pointer that is swapped.
 
-pub(super) use shuttle::sync::Mutex;
 pub(super) use shuttle::sync::atomic::{AtomicBool, AtomicU64};
 
-use shuttle::sync::RwLock;
+use shuttle::sync::{self, MutexGuard, RwLock};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
@@ -83,6 +82,16 @@ impl<K, V> Deref for Pair<K, V> {
 
     fn deref(&self) -> &V {
         &self.1
+    }
+}
+
+/// `Mutex` of `parking_lot` as far as it is used.
+#[derive(Debug, Default)]
+pub(super) struct Mutex<T>(sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap()
     }
 }
 

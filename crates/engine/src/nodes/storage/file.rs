@@ -7,6 +7,7 @@ use super::file_name::FileName;
 use crate::node::{BoxedNode, Build, Closing, Host, Node, boxed};
 use bytes::Bytes;
 use formats::encoding::Encoding;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -14,7 +15,7 @@ use std::collections::VecDeque;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use value::{Failure, Message, Value, coerce, json, property};
 
 #[derive(Deserialize, Default)]
@@ -147,7 +148,7 @@ impl Settings {
 impl Task {
     fn run(&self, turn: &Mutex<()>) -> Result<(), Refused> {
         // The lock guards no data that a panic could have left half-way.
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = turn.lock();
         let refused = |what: &str, call: &str, error: &std::io::Error| {
             let failure = failure(error, call, &self.path);
             Refused {
