@@ -222,11 +222,8 @@ enum Command {
     /// Reads adminAuth, httpNodeAuth, httpAdminRoot, httpNodeRoot, uiHost, uiPort and https of its settings.js, and prints the
     /// gateway.toml. Standard error has a line for each setting that needs you. The file is evaluated without files, network,
     /// modules and variables of this machine, for at most 5 s; modules that it requires are not carried over.
-    ///
-    /// Any other file than one whose name ends in .js is the configuration of an nginx in front of a Node-RED: its listeners, names,
-    /// certificates, limits, time-outs, networks and proxied locations become the gateway.toml that stands in its place.
     #[command(
-        after_help = "Examples:\n  flowgate import ~/.node-red/settings.js --output gateway.toml\n  flowgate import settings.js --environment\n  flowgate import /etc/nginx/sites-enabled/node-red --output gateway.toml"
+        after_help = "Examples:\n  flowgate import ~/.node-red/settings.js --output gateway.toml\n  flowgate import settings.js --environment"
     )]
     Import(Import),
     /// Look after the state of gateways that share a database

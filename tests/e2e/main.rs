@@ -130,7 +130,6 @@ mod http2_backpressure;
 mod http_semantics;
 mod identity_headers;
 mod import;
-mod import_nginx;
 mod isolation;
 mod isolation_attacks;
 mod json_validation;

@@ -1,14 +1,12 @@
-//! `flowgate import`: a gateway.toml that stands in front of an existing Node-RED, made of its settings.js or of the configuration
-//! of an nginx in front of it.
+//! `flowgate import`: a gateway.toml that stands in front of an existing Node-RED, made of its settings.js.
 //!
-//! Of settings.js, [`evaluate`] runs the file without anything of this machine, [`marked`] resolves what depends on it, and
-//! [`settings`] makes the gateway.toml; of nginx, [`nginx`] does. What is not carried over is reported, a line each.
+//! [`evaluate`] runs the file without anything of this machine, [`marked`] resolves what depends on it, and [`settings`] makes
+//! the gateway.toml. What is not carried over is reported, a line each.
 
 #[cfg(feature = "engine")]
 mod evaluate;
 #[cfg(feature = "engine")]
 mod marked;
-mod nginx;
 #[cfg(feature = "engine")]
 mod settings;
 
@@ -27,7 +25,7 @@ const MAX_SOURCE: u64 = 1 << 20;
 
 #[derive(Args)]
 pub(super) struct Import {
-    /// The settings.js of the Node-RED, or the configuration of the nginx in front of it
+    /// The settings.js of the Node-RED
     file: PathBuf,
     /// Write to this file, which must not be there, instead of standard output
     #[arg(long, value_name = "FILE")]
@@ -73,14 +71,7 @@ fn import(arguments: &Import) -> Result<(), String> {
     let source = read(&arguments.file).map_err(|error| error.to_string())?;
     let file = std::path::absolute(&arguments.file).map_err(|error| error.to_string())?;
     let directory = file.parent().unwrap_or(&file);
-    let is_script = file
-        .extension()
-        .is_some_and(|kind| kind == "js" || kind == "cjs");
-    let imported = if is_script {
-        script(&source, directory, arguments.environment)?
-    } else {
-        nginx::import(&source, directory)?
-    };
+    let imported = script(&source, directory, arguments.environment)?;
     let text = format!(
         "# Made by `flowgate import` of {:?}.\n\n{}",
         arguments.file.to_string_lossy(),
