@@ -1,4 +1,4 @@
-//! Which flow is slow: profiles of the engine as JSON, as a flame graph and in a terminal, and the metrics of flows.
+//! Which flow is slow: profiles of the engine as JSON, for speedscope and in a terminal, and the metrics of flows.
 
 use crate::harness::{Gateway, Process, TEST_TIMEOUT, flow_set, page, program, until};
 use crate::mock_upstream::{Action, MockUpstream};
@@ -98,27 +98,19 @@ async fn the_node_that_uses_most_time_is_the_first_of_a_profile() {
 }
 
 #[tokio::test]
-async fn a_flame_graph_has_the_names_of_tabs_and_nodes_and_no_script() {
+async fn a_profile_for_speedscope_has_the_names_of_tabs_and_nodes() {
     let gateway = Gateway::start();
     let token = gateway.sign_in("admin").await;
     run_busy(&gateway, &token).await;
-    let asked = gateway.get("/gateway/profile?seconds=1").token(&token);
-    let answer = asked.header("Accept", "image/svg+xml").send().await;
-    assert_eq!(
-        (answer.status, answer.header("content-type")),
-        (200, "image/svg+xml")
-    );
-    assert_eq!(
-        answer.header("content-security-policy"),
-        "default-src 'none'; frame-ancestors 'none'"
-    );
-    let svg = answer.text();
-    assert!(
-        svg.contains("<title>A &amp; B: ")
-            && svg.contains("&lt;script&gt;\u{fffd}[2J (function): "),
-        "{svg}"
-    );
-    assert!(!svg.contains("<script") && !svg.contains('\u{1b}'), "{svg}");
+    let path = "/gateway/profile?seconds=1&format=speedscope";
+    let file = gateway.get(path).token(&token).send().await.json();
+    let names = ["engine", "A & B", &format!("{NAME} (function)")];
+    let frames = file["shared"]["frames"].as_array().unwrap();
+    let frames: Vec<&Json> = frames.iter().map(|frame| &frame["name"]).collect();
+    assert_eq!(frames[..3], names);
+    let profile = &file["profiles"][0];
+    assert_eq!(profile["samples"][0], json!([0, 1, 2]));
+    assert!(profile["weights"][0].as_f64().unwrap() > 0.3, "{profile}");
 }
 
 #[tokio::test]
@@ -128,7 +120,7 @@ async fn a_duration_or_format_that_there_is_not_is_explained() {
     for (query, message) in [
         ("seconds=61", "seconds must be a whole number from 1 to 60"),
         ("seconds=ten", "seconds must be a whole number from 1 to 60"),
-        ("seconds=1&format=png", "format must be json or svg"),
+        ("seconds=1&format=png", "format must be json or speedscope"),
     ] {
         let path = format!("/gateway/profile?{query}");
         let answer = gateway.get(&path).token(&token).send().await;

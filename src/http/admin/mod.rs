@@ -5,7 +5,6 @@ mod context;
 mod credentials;
 mod diagnostics;
 mod editor;
-mod flame_graph;
 mod library;
 mod modules;
 mod node_actions;
@@ -13,6 +12,7 @@ mod node_sets;
 mod nodes;
 mod profile;
 mod settings;
+mod speedscope;
 mod user_settings;
 
 use super::error::Error;

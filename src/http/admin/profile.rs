@@ -1,6 +1,6 @@
-//! `GET /gateway/profile`: the nodes that use most of the engine's time, as JSON or as a flame graph.
+//! `GET /gateway/profile`: the nodes that use most of the engine's time, as JSON of our own or of speedscope.
 
-use super::flame_graph;
+use super::speedscope;
 use crate::gateway::Runtime;
 use crate::http::admin_error::AdminError;
 use crate::http::error::Error;
@@ -9,7 +9,6 @@ use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use engine::profile::Profile;
-use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 use std::pin::pin;
@@ -24,7 +23,8 @@ const MAX_SECONDS: u64 = 60;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Json,
-    Svg,
+    /// A file for <https://www.speedscope.app>, which draws flame graphs.
+    Speedscope,
 }
 
 /// `GET /gateway/profile?seconds=…&format=…`; ends early when the client disconnects, when the authorization lapses, and
@@ -47,13 +47,11 @@ pub(super) async fn take(ctx: &mut RequestContext<'_>) -> Result<Response<Body>,
 }
 
 fn shown(profile: &Profile, format: Format) -> Response<Body> {
-    match format {
-        Format::Json => {
-            let text = serde_json::to_vec(profile).unwrap_or_default();
-            response::json(StatusCode::OK, text)
-        }
-        Format::Svg => response::svg(flame_graph::draw(profile)),
-    }
+    let text = match format {
+        Format::Json => serde_json::to_vec(profile),
+        Format::Speedscope => serde_json::to_vec(&speedscope::file(profile)),
+    };
+    response::json(StatusCode::OK, text.unwrap_or_default())
 }
 
 fn duration(head: &Parts) -> Result<Duration, Error> {
@@ -66,25 +64,12 @@ fn duration(head: &Parts) -> Result<Duration, Error> {
     seconds.map(Duration::from_secs).ok_or(refused)
 }
 
-/// `format` decides; without it, whether the client asks for SVG.
 fn format(head: &Parts) -> Result<Format, Error> {
     match parameter(head, "format").as_deref() {
-        Some("json") => Ok(Format::Json),
-        Some("svg") => Ok(Format::Svg),
-        Some(_) => Err(Error::Parameter("format must be json or svg")),
-        None if accepts_svg(head) => Ok(Format::Svg),
-        None => Ok(Format::Json),
+        None | Some("json") => Ok(Format::Json),
+        Some("speedscope") => Ok(Format::Speedscope),
+        Some(_) => Err(Error::Parameter("format must be json or speedscope")),
     }
-}
-
-fn accepts_svg(head: &Parts) -> bool {
-    let accepted = head
-        .headers
-        .get_all(ACCEPT)
-        .iter()
-        .filter_map(|accept| accept.to_str().ok());
-    let mut ranges = accepted.flat_map(|accept| accept.split([',', ';']));
-    ranges.any(|range| range.trim().eq_ignore_ascii_case("image/svg+xml"))
 }
 
 #[cfg(test)]
@@ -93,46 +78,20 @@ mod tests {
     use super::*;
     use hyper::Request;
 
-    fn head(query: &str, accept: &str) -> Parts {
+    fn head(query: &str) -> Parts {
         let request = Request::get(format!("/gateway/profile{query}"));
-        request
-            .header(ACCEPT, accept)
-            .body(())
-            .unwrap()
-            .into_parts()
-            .0
+        request.body(()).unwrap().into_parts().0
     }
 
     #[test]
     fn a_profile_takes_ten_seconds_or_a_whole_number_up_to_sixty() {
-        for (query, seconds) in [("", 10), ("?seconds=1", 1), ("?format=svg&seconds=60", 60)] {
-            let found = duration(&head(query, "*/*")).unwrap();
+        for (query, seconds) in [("", 10), ("?seconds=1", 1), ("?format=json&seconds=60", 60)] {
+            let found = duration(&head(query)).unwrap();
             assert_eq!(found, Duration::from_secs(seconds), "{query}");
         }
         for seconds in ["0", "61", "-1", "1.5", "", "ten", "99999999999999999999"] {
-            let found = duration(&head(&format!("?seconds={seconds}"), "*/*"));
+            let found = duration(&head(&format!("?seconds={seconds}")));
             assert!(matches!(found, Err(Error::Parameter(_))), "{seconds}");
         }
-    }
-
-    #[test]
-    fn a_flame_graph_is_asked_for_by_parameter_or_accept() {
-        for (query, accept, expected) in [
-            ("", "*/*", Format::Json),
-            ("", "application/json", Format::Json),
-            ("", "text/html, Image/SVG+XML;q=0.9", Format::Svg),
-            ("?format=json", "image/svg+xml", Format::Json),
-            ("?format=svg", "*/*", Format::Svg),
-        ] {
-            assert_eq!(
-                format(&head(query, accept)).unwrap(),
-                expected,
-                "{query} {accept}"
-            );
-        }
-        assert!(matches!(
-            format(&head("?format=png", "*/*")),
-            Err(Error::Parameter(_))
-        ));
     }
 }

@@ -73,12 +73,6 @@ pub(super) fn html(body: impl Into<Bytes>) -> Response<Body> {
     response
 }
 
-/// A drawing.
-#[cfg(feature = "engine")]
-pub(super) fn svg(body: String) -> Response<Body> {
-    content(StatusCode::OK, "image/svg+xml", body.into())
-}
-
 /// The content security policy of the stock editor's page: its own files, and scripts and styles that are inline, made
 /// at run time, or in blobs (observed on 4.1 and 5.0).
 #[cfg(feature = "engine")]
