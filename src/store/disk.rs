@@ -97,7 +97,7 @@ impl Disk {
 pub(super) fn open_file(directory: &Directory) -> Result<Database, Error> {
     // SQLite gives its other files the mode of this one.
     directory.make(DATABASE)?;
-    write_ahead_log::keep_if_broken(directory)?;
+    write_ahead_log::keep(directory)?;
     Database::open(&directory.path(DATABASE)).map_err(|error| located(error, directory))
 }
 

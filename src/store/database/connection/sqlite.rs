@@ -3,10 +3,12 @@
 use crate::store::Error;
 use crate::store::database::migrations::{MIGRATIONS, migrate, version};
 use crate::store::database::{DATABASE, failed};
+use rusqlite::trace::config_log;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::Once;
 use std::time::Duration;
 
 /// A person who looks into the database with a tool may hold it for a moment.
@@ -18,9 +20,31 @@ const CACHE_KIB: i64 = 256;
 /// Bytes of the write-ahead log kept after a checkpoint; one large deployment makes it many times that.
 const LOG_BYTES: i64 = 1 << 20;
 
+/// `SQLITE_NOTICE_RECOVER_WAL` (<https://www.sqlite.org/rescode.html>).
+const RECOVERED: i32 = 283;
+
+/// Logs how many frames of a write-ahead log `SQLite` has recovered.
+fn log_recovery() {
+    static ONCE: Once = Once::new();
+    let log = |code, message: &str| {
+        if code == RECOVERED {
+            tracing::info!("SQLite: {message}");
+        }
+    };
+    #[allow(
+        unsafe_code,
+        reason = "nothing else configures SQLite, and the first connection is opened afterwards"
+    )]
+    ONCE.call_once(|| {
+        // An error: a connection is there already, and nothing is logged.
+        let _ = unsafe { config_log(Some(log)) };
+    });
+}
+
 impl super::Connection {
     /// Opens a database, if it is whole, and brings its tables up to date.
     pub(in crate::store::database) fn open_file(path: &Path) -> Result<Self, Error> {
+        log_recovery();
         check(path)?;
         let mut connection = Connection::open(path)?;
         connection.busy_timeout(BUSY)?;
