@@ -7,7 +7,6 @@
 use super::message_use::is_doubtful;
 use super::scopes::{Brackets, assigns_undeclared, is_assignment};
 use super::tokens::{is_word, tokens};
-use std::borrow::Cow;
 
 /// What each node has for itself; in its own realm these are global variables.
 const OWN: [&str; 8] = [
@@ -178,7 +177,7 @@ pub(super) struct Sharing {
 
 impl Sharing {
     /// For a node with these pieces of code; `None`: the node needs a realm of its own.
-    pub(super) fn of(pieces: &[Cow<'_, str>]) -> Option<Self> {
+    pub(super) fn of(pieces: &[&str]) -> Option<Self> {
         let mut names_own = false;
         for source in pieces {
             if LEADS_ANYWHERE.iter().any(|text| source.contains(text)) {
@@ -264,7 +263,7 @@ mod tests {
     use super::Sharing;
 
     fn shares(source: &str) -> bool {
-        Sharing::of(&["".into(), source.into()]).is_some()
+        Sharing::of(&["", source]).is_some()
     }
 
     #[test]
