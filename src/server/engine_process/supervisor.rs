@@ -269,7 +269,7 @@ async fn run(plan: &Plan, end: &mut watch::Receiver<bool>, first: &mut First) ->
     Ok(if is_wanted {
         Ended::Wanted
     } else {
-        reason(status, last.into_inner().unwrap_or_default())
+        reason(status, last.into_inner())
     })
 }
 

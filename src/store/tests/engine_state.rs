@@ -16,10 +16,10 @@ fn keeper() -> (Arc<Mutex<EngineState>>, Arc<Mutex<bool>>, Replica) {
     );
     let (into, down) = (Arc::clone(&kept), Arc::clone(&is_down));
     let replica = move |state| {
-        if *down.lock().unwrap() {
+        if *down.lock() {
             return Err("not now".to_owned());
         }
-        into.lock().unwrap().extend(state);
+        into.lock().extend(state);
         Ok(())
     };
     (kept, is_down, Arc::new(replica))
@@ -32,7 +32,7 @@ async fn another_directory_goes_on_with_the_flows_under_their_revision() {
     let store = Store::open(&config(&here)).unwrap();
     store.commit(record("before", None)).await.unwrap();
     store.replicate(replica).await.unwrap();
-    assert_eq!(kept.lock().unwrap()["rev"], "rev-before");
+    assert_eq!(kept.lock()["rev"], "rev-before");
     store.commit(record("last", Some("hidden"))).await.unwrap();
     store.save_running(false).await.unwrap();
     let place = LibraryPath::new("functions", vec!["mine.js".to_owned()]).unwrap();
@@ -50,11 +50,9 @@ async fn another_directory_goes_on_with_the_flows_under_their_revision() {
         .unwrap();
     drop(former);
     let context = "shared-context/default/t/flow.json".to_owned();
-    kept.lock()
-        .unwrap()
-        .insert(context.clone(), "{}".to_owned());
+    kept.lock().insert(context.clone(), "{}".to_owned());
     fs::create_dir_all(there.path().join("shared-context/default/old")).unwrap();
-    let state = kept.lock().unwrap().clone();
+    let state = kept.lock().clone();
     assert!(state.keys().all(|name| is_engine_state(name)), "{state:?}");
     take_over(&config(&there), &state, 1_700_000_000).unwrap();
 
@@ -79,7 +77,7 @@ async fn what_is_kept_nowhere_else_does_not_count() {
     let store = Store::open(&config(&here)).unwrap();
     store.replicate(replica).await.unwrap();
     store.commit(record("first", None)).await.unwrap();
-    *is_down.lock().unwrap() = true;
+    *is_down.lock() = true;
     let refused = store.commit(record("second", None)).await;
     assert!(matches!(refused, Err(Error::Unreachable(_))), "{refused:?}");
     assert!(store.save_running(false).await.is_err());
@@ -118,7 +116,7 @@ async fn credentials_of_a_secret_that_was_generated_are_kept_with_that_of_all_me
     let known = store.load().await.unwrap();
     assert!(!known.locked && !known.credentials.nodes.is_empty());
     store.replicate(replica).await.unwrap();
-    let state = kept.lock().unwrap().clone();
+    let state = kept.lock().clone();
     take_over(&config(&there), &state, 1_700_000_000).unwrap();
     let there = Store::open(&config(&there)).unwrap();
     let loaded = there.load().await.unwrap();
