@@ -6,7 +6,7 @@ use crate::context::Contexts;
 use crate::foreign_nodes;
 use crate::instance::Instance;
 use crate::listeners::Listeners;
-use crate::metrics::{Metrics, Uncounted};
+use crate::metrics::Uncounted;
 use crate::node_info::{Container, NodeInfo};
 use crate::settings::Settings;
 use crate::state::EngineState;
@@ -184,12 +184,13 @@ fn subflow_edit(instances: usize, kind: DeploymentType) {
 fn state() -> EngineState {
     let (node_events, _) = mpsc::unbounded_channel();
     let engine = Engine::start(Settings::default(), Arc::new(Uncounted)).unwrap();
-    let channels: (_, Arc<dyn Metrics>) = (node_events, Arc::new(Uncounted));
     EngineState::new(
         Settings::default(),
-        (&engine.0, 0),
+        &engine.0,
+        0,
         Contexts::default(),
-        channels,
+        node_events,
+        Arc::new(Uncounted),
     )
 }
 

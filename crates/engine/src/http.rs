@@ -204,7 +204,8 @@ impl Endpoints {
         &mut self,
         method: &str,
         path: &str,
-        (instance, rank): (Instance, Rank),
+        instance: Instance,
+        rank: Rank,
     ) -> Result<(), Failure> {
         let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
             .map_err(|_| Failure::error(format!("unknown method: {method}")))?;
@@ -287,11 +288,7 @@ mod tests {
         let mut endpoints = Endpoints::default();
         for (slot, path) in (0..).zip(paths) {
             endpoints
-                .add(
-                    "get",
-                    path,
-                    (Instance { slot, epoch: slot }, Rank::default()),
-                )
+                .add("get", path, Instance { slot, epoch: slot }, Rank::default())
                 .unwrap();
         }
         endpoints

@@ -73,7 +73,7 @@ fn array(elements: &[Value], level: usize, depth: usize) -> (String, usize) {
     }
     let one_line = parts.len() == entries;
     (
-        joined(&parts, ('[', ']'), level, one_line && below < COMPACT),
+        joined(&parts, '[', ']', level, one_line && below < COMPACT),
         below,
     )
 }
@@ -96,14 +96,14 @@ fn properties(object: &Object, level: usize, depth: usize) -> (String, usize) {
         };
         parts.push(format!("{key}: {text}"));
     }
-    (joined(&parts, ('{', '}'), level, below < COMPACT), below)
+    (joined(&parts, '{', '}', level, below < COMPACT), below)
 }
 
 fn is_nested(value: &Value) -> bool {
     matches!(value, Value::Array(_) | Value::Object(_))
 }
 
-fn joined(parts: &[String], (open, close): (char, char), level: usize, compact: bool) -> String {
+fn joined(parts: &[String], open: char, close: char, level: usize, compact: bool) -> String {
     if parts.is_empty() {
         return format!("{open}{close}");
     }

@@ -103,7 +103,8 @@ impl Used {
 impl Profile {
     /// The profile of these nodes. Names are those of `flows`, and ids where it lacks the element.
     pub(crate) fn of(
-        (seconds, busy): (Duration, Duration),
+        seconds: Duration,
+        busy: Duration,
         waiting_messages: usize,
         used: impl Iterator<Item = Used>,
         flows: &FlowSet,
@@ -282,8 +283,8 @@ mod tests {
 
     fn profile(used: Vec<Used>, flows: &str) -> Profile {
         let flows = FlowSet::parse(flows.as_bytes()).unwrap();
-        let times = (Duration::from_secs(10), Duration::from_secs(2));
-        Profile::of(times, 0, used.into_iter(), &flows)
+        let (seconds, busy) = (Duration::from_secs(10), Duration::from_secs(2));
+        Profile::of(seconds, busy, 0, used.into_iter(), &flows)
     }
 
     #[test]

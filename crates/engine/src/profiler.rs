@@ -113,8 +113,8 @@ impl Profiler {
         } in self.0.extract_if(.., ended)
         {
             if !answer.is_closed() {
-                let times = (now - began, busy().saturating_sub(before));
-                let profile = Profile::of(times, waiting, nodes.into_values(), flows);
+                let busy = busy().saturating_sub(before);
+                let profile = Profile::of(now - began, busy, waiting, nodes.into_values(), flows);
                 let _ = answer.send(Ok(profile));
             }
         }

@@ -334,8 +334,10 @@ impl Thread {
     pub(super) fn count_running(&self) {
         let running = self.slots.iter().flatten().filter(|s| s.node.is_some());
         let stopped = self.shared.stopped().len();
-        let (own, all) = ((running.count(), self.tabs), (&*self.metrics, stopped));
-        self.shared.running.set(self.number, own, all);
+        let metrics = &*self.metrics;
+        self.shared
+            .running
+            .set(self.number, running.count(), self.tabs, metrics, stopped);
     }
 }
 

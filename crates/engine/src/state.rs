@@ -83,9 +83,11 @@ pub(super) struct EngineState {
 impl EngineState {
     pub(super) fn new(
         config: Settings,
-        (shared, thread): (&Shared, usize),
+        shared: &Shared,
+        thread: usize,
         contexts: Contexts,
-        (node_events, metrics): (mpsc::UnboundedSender<NodeEvent>, Arc<dyn Metrics>),
+        node_events: mpsc::UnboundedSender<NodeEvent>,
+        metrics: Arc<dyn Metrics>,
     ) -> Self {
         let now = Rc::<Cell<f64>>::default();
         let contexts = contexts.warning(shared.events.clone(), Rc::clone(&now));

@@ -125,7 +125,8 @@ impl Thread {
     /// A thread with nothing running.
     pub(super) fn new(
         state: EngineState,
-        (shared, number): (Arc<Shared>, usize),
+        shared: Arc<Shared>,
+        number: usize,
         metrics: Arc<dyn Metrics>,
         closed: mpsc::UnboundedSender<()>,
     ) -> Self {

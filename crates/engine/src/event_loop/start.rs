@@ -41,17 +41,27 @@ impl Start {
         (settings.started)();
         let (node_events, events) = mpsc::unbounded_channel();
         let (closed, closings) = mpsc::unbounded_channel();
-        let channels = (node_events, Arc::clone(&metrics));
-        let mut state = EngineState::new(settings, (&shared, number), contexts, channels);
+        let mut state = EngineState::new(
+            settings,
+            &shared,
+            number,
+            contexts,
+            node_events,
+            Arc::clone(&metrics),
+        );
         let engine = shared.threads[number].commands.clone();
         let publish = move |event| {
             // The receiver is this thread, which outlives the host.
             let _ = engine.send(Command::NodeHost(event));
         };
-        let parts = (&state.contexts, &state.pressure);
-        let served = Arc::clone(&shared.packages);
-        let publish = (state.events.clone(), publish);
-        state.node_host = NodeHost::new(&state.config, (&metrics, served), parts, publish);
+        state.node_host = NodeHost::new(
+            &state.config,
+            &shared,
+            &metrics,
+            &state.contexts,
+            &state.pressure,
+            publish,
+        );
         if let Some(host) = &state.node_host {
             tokio::task::spawn_local(node_host::supervise(Rc::clone(host)));
         }
@@ -60,7 +70,7 @@ impl Start {
             node_events: events,
             closed: closings,
         };
-        let thread = Thread::new(state, (shared, number), metrics, closed);
+        let thread = Thread::new(state, shared, number, metrics, closed);
         thread.run(inbox).await;
     }
 }

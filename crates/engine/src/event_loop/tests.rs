@@ -45,10 +45,18 @@ fn thread(nodes: Vec<BoxedNode>) -> (Thread, mpsc::UnboundedReceiver<()>) {
     let mut shared = Shared::new(&config).0;
     shared.calls = limits::quota::Quota::new(1000, 1000);
     let shared = Arc::new(shared);
-    let channels = (mpsc::unbounded_channel().0, Arc::clone(&metrics));
-    let state = EngineState::new(config, (&shared, 0), Contexts::default(), channels);
+    let (node_events, _) = mpsc::unbounded_channel();
+    let contexts = Contexts::default();
+    let state = EngineState::new(
+        config,
+        &shared,
+        0,
+        contexts,
+        node_events,
+        Arc::clone(&metrics),
+    );
     let (closed, closings) = mpsc::unbounded_channel();
-    let mut thread = Thread::new(state, (shared, 0), metrics, closed);
+    let mut thread = Thread::new(state, shared, 0, metrics, closed);
     thread.kinds.push((thread.metrics.node_type("test"), 0));
     for (node, number) in nodes.into_iter().zip(0u32..) {
         let container = Container {

@@ -173,7 +173,7 @@ impl Thread {
         let hidden = &self.state.config.hide_env;
         let epochs = &host.epochs();
         let functions = &self.state.hosted_functions;
-        let mut selected = flow_set::select(flows, credentials, (epochs, functions), hidden);
+        let mut selected = flow_set::select(flows, credentials, epochs, functions, hidden);
         let is_missing = |kind: &str| is_foreign(kind) && !host.has(kind);
         if flows.nodes().iter().any(|node| is_missing(&node.kind)) {
             flow_set::leave_out(&mut selected, &is_missing);

@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 pub(super) fn select(
     flows: &FlowSet,
     credentials: &Credentials,
-    (epochs, functions): (&FxHashMap<SmolStr, u32>, &HostedFunctions),
+    epochs: &FxHashMap<SmolStr, u32>,
+    functions: &HostedFunctions,
     hidden: &HiddenVariables,
 ) -> HostFlows {
     let runs_there = |node: &Node| is_foreign(&node.kind) || functions.ids.contains(&node.id);
@@ -169,7 +170,8 @@ pub(crate) mod tests {
         let host = select(
             &set,
             &Credentials::default(),
-            (&epochs, &HostedFunctions::default()),
+            &epochs,
+            &HostedFunctions::default(),
             &HiddenVariables::default(),
         );
         serde_json::from_str(&host.flows).unwrap()
@@ -246,7 +248,8 @@ pub(crate) mod tests {
         let host = select(
             &set,
             &credentials,
-            (&FxHashMap::default(), &HostedFunctions::default()),
+            &FxHashMap::default(),
+            &HostedFunctions::default(),
             &HiddenVariables::default(),
         );
         let given: Vec<&str> = host.credentials.keys().map(SmolStr::as_str).collect();

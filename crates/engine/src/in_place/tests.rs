@@ -105,12 +105,17 @@ impl Driven {
         let (node_events, _) = mpsc::unbounded_channel();
         let metrics: Arc<dyn Metrics> = Arc::new(Uncounted);
         let shared = Arc::clone(&engine.0);
-        let channels = (node_events, Arc::clone(&metrics));
-        let contexts = Contexts::default();
-        let state = EngineState::new(Settings::default(), (&shared, 0), contexts, channels);
+        let state = EngineState::new(
+            Settings::default(),
+            &shared,
+            0,
+            Contexts::default(),
+            node_events,
+            Arc::clone(&metrics),
+        );
         let (closed, _) = mpsc::unbounded_channel();
         Self {
-            thread: Thread::new(state, (shared, 0), metrics, closed),
+            thread: Thread::new(state, shared, 0, metrics, closed),
             flows: Arc::default(),
             _engine: engine,
         }

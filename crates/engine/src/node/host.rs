@@ -368,8 +368,9 @@ impl<E> Host<'_, E> {
     /// deployment until the node closes.
     pub(crate) fn listen(&mut self, method: &str, path: &str) -> Result<(), Failure> {
         let path = format!("{}/{}", self.root(), path.trim_start_matches('/'));
-        let node = (self.instance, self.state.rank);
-        self.state.endpoints.change().add(method, &path, node)
+        let (instance, rank) = (self.instance, self.state.rank);
+        let endpoints = self.state.endpoints.change();
+        endpoints.add(method, &path, instance, rank)
     }
 
     /// Registers the path of a websocket-listener node; connections arrive as [`Wake::Socket`]. It is removed when

@@ -34,6 +34,7 @@ pub use program::command;
 pub(crate) use reports::{Event, Report, What};
 pub(crate) use violations::Violation;
 
+use crate::Shared;
 use crate::context::Contexts;
 use crate::metrics::{Metrics, NodeHostMetrics, RefusedFrame};
 use crate::package_state::{PackageState, PackagedSubflow};
@@ -130,9 +131,11 @@ impl NodeHost {
     /// A host that does not run yet; `None` if none is configured.
     pub(crate) fn new(
         settings: &Settings,
-        (metrics, served): (&Arc<dyn Metrics>, Arc<PackageState>),
-        (contexts, pressure): (&Rc<RefCell<Contexts>>, &Rc<Pressure>),
-        (events, publish): (Events, impl Fn(Event) + 'static),
+        shared: &Shared,
+        metrics: &Arc<dyn Metrics>,
+        contexts: &Rc<RefCell<Contexts>>,
+        pressure: &Rc<Pressure>,
+        publish: impl Fn(Event) + 'static,
     ) -> Option<Rc<Self>> {
         let mut host = settings.node_host.clone()?;
         let stores: Vec<&str> = match settings.context.as_slice() {
@@ -154,9 +157,9 @@ impl NodeHost {
             contexts: Rc::clone(contexts),
             pressure: Rc::clone(pressure),
             publish: Box::new(publish),
-            events,
+            events: shared.events.clone(),
             metrics: metrics.node_host(),
-            served,
+            served: Arc::clone(&shared.packages),
             handles: Handles::default(),
             state: Cell::new(State::Starting),
             types: RefCell::default(),

@@ -32,7 +32,8 @@ impl SyntaxError {
             .char_indices()
             .nth((column as usize).saturating_sub(1))
             .map_or(text.len(), |(at, _)| at);
-        if let Some(message) = of_v8(&error.message, text.split_at(at)) {
+        let (before, after) = text.split_at(at);
+        if let Some(message) = of_v8(&error.message, before, after) {
             error.message = message.into();
         }
         Self { error, line }
@@ -49,7 +50,7 @@ impl SyntaxError {
 }
 
 /// V8's message for an error between two parts of a line.
-fn of_v8(message: &str, (before, after): (&str, &str)) -> Option<String> {
+fn of_v8(message: &str, before: &str, after: &str) -> Option<String> {
     if message.starts_with("unexpected token")
         || message.starts_with("expecting ")
         || message.ends_with(" name expected")

@@ -141,9 +141,10 @@ impl Shards {
         for (number, method, path) in self.placed_endpoints() {
             let slot = u32::try_from(number).unwrap_or_default();
             // The number of the shard stands for the node.
-            let place = (Instance { slot, epoch: 0 }, Rank::default());
+            let instance = Instance { slot, epoch: 0 };
             // A path that cannot be read is that of no endpoint either.
-            let _ = table.add(&method, &format!("{root}{path}"), place);
+            let path = format!("{root}{path}");
+            let _ = table.add(&method, &path, instance, Rank::default());
         }
         ShardEndpoints {
             table,

@@ -145,12 +145,12 @@ impl Shared {
         *changes += 1;
         let before = self.placement.load_full();
         if let Change::Apply { plan, flows, .. } = &change {
-            let how = (self.threads.len(), self.hosts_functions);
-            let next = before.next(flows, how, plan.everything);
+            let threads = self.threads.len();
+            let next = before.next(flows, threads, self.hosts_functions, plan.everything);
             self.placement.store(Arc::new(next));
         }
         let after = self.placement.load_full();
-        let parts = self.parts(change, (&before, &after));
+        let parts = self.parts(change, &before, &after);
         let rendezvous = Rendezvous::new(self.threads.len(), *changes, &after);
         let mut receivers = Vec::new();
         for ((thread, part), rendezvous) in self.threads.iter().zip(parts).zip(rendezvous) {
@@ -162,7 +162,7 @@ impl Shared {
         Ok(receivers)
     }
 
-    fn parts(&self, change: Change, placements: (&Placement, &Placement)) -> Vec<Change> {
+    fn parts(&self, change: Change, before: &Placement, after: &Placement) -> Vec<Change> {
         let count = self.threads.len();
         let same = |make: &dyn Fn() -> Change| (0..count).map(|_| make()).collect();
         match change {
@@ -176,7 +176,7 @@ impl Shared {
                     flows: Arc::clone(&flows),
                     credentials: Arc::clone(&credentials),
                 };
-                plan::split(&plan, placements, count)
+                plan::split(&plan, before, after, count)
                     .into_iter()
                     .map(apply)
                     .collect()

@@ -32,7 +32,8 @@ impl Placement {
     pub(super) fn next(
         &self,
         flows: &Arc<FlowSet>,
-        (threads, hosts_functions): (usize, bool),
+        threads: usize,
+        hosts_functions: bool,
         is_full: bool,
     ) -> Self {
         let groups = partition(flows, hosts_functions, &FxHashSet::default());
@@ -136,7 +137,7 @@ mod tests {
     #[test]
     fn new_flows_go_to_the_thread_with_the_least_weight() {
         let flows = set(&[("a", 3), ("b", 1), ("c", 1), ("d", 4)], &[]);
-        let placement = Placement::default().next(&flows, (2, false), true);
+        let placement = Placement::default().next(&flows, 2, false, true);
         assert_eq!(threads(&placement, &["a", "b", "c", "d"]), [1, 0, 0, 0]);
         assert_eq!(placement.thread_of("a2"), 1);
         assert_eq!(placement.thread_of("gone"), 0);
@@ -145,23 +146,23 @@ mod tests {
     #[test]
     fn a_flow_stays_where_it_is_until_everything_starts_anew() {
         let before = set(&[("a", 1), ("b", 1)], &[]);
-        let first = Placement::default().next(&before, (2, false), true);
+        let first = Placement::default().next(&before, 2, false, true);
         assert_eq!(threads(&first, &["a", "b"]), [1, 0]);
         let after = set(&[("c", 5), ("b", 9), ("a", 1)], &[]);
-        let nodes = first.next(&after, (2, false), false);
+        let nodes = first.next(&after, 2, false, false);
         assert_eq!(threads(&nodes, &["a", "b", "c"]), [1, 0, 1]);
-        let full = nodes.next(&after, (2, false), true);
+        let full = nodes.next(&after, 2, false, true);
         assert_eq!(threads(&full, &["c", "b", "a"]), [1, 0, 1]);
     }
 
     #[test]
     fn flows_that_are_joined_move_to_the_thread_of_most_of_their_nodes() {
         let tabs = [("a", 1), ("b", 3)];
-        let first = Placement::default().next(&set(&tabs, &[]), (2, false), true);
+        let first = Placement::default().next(&set(&tabs, &[]), 2, false, true);
         assert_eq!(threads(&first, &["a", "b"]), [1, 0]);
-        let joined = first.next(&set(&tabs, &["a", "b"]), (2, false), false);
+        let joined = first.next(&set(&tabs, &["a", "b"]), 2, false, false);
         assert_eq!(threads(&joined, &["a", "b"]), [0, 0]);
-        let parted = joined.next(&set(&tabs, &[]), (2, false), false);
+        let parted = joined.next(&set(&tabs, &[]), 2, false, false);
         assert_eq!(threads(&parted, &["a", "b"]), [0, 0]);
     }
 
@@ -172,7 +173,7 @@ mod tests {
             {"id": "t", "type": "tab"}, {"id": "i-1", "type": "subflow:s", "z": "t", "x": 1, "y": 1, "wires": []},
         ]);
         let flows = Arc::new(FlowSet::parse(elements.to_string().as_bytes()).unwrap());
-        let placement = Placement::default().next(&flows, (2, false), true);
+        let placement = Placement::default().next(&flows, 2, false, true);
         let found = ["t", "i-1", "i-1-n", "i-1-j-n"].map(|id| placement.thread_of(id));
         assert_eq!(found, [1, 1, 1, 1]);
     }

@@ -9,7 +9,8 @@ use smol_str::SmolStr;
 /// The plan of each thread.
 pub(super) fn split(
     plan: &Plan,
-    (before, after): (&Placement, &Placement),
+    before: &Placement,
+    after: &Placement,
     threads: usize,
 ) -> Vec<Plan> {
     let empty = || Plan {
@@ -80,13 +81,13 @@ mod tests {
             set(&elements(json!([]), "")),
             set(&elements(json!([["b1"]]), "x")),
         );
-        let before = Placement::default().next(&old, (2, false), true);
-        let after = before.next(&new, (2, false), false);
+        let before = Placement::default().next(&old, 2, false, true);
+        let after = before.next(&new, 2, false, false);
         assert_eq!(["a", "b"].map(|tab| before.thread_of(tab)), [1, 0]);
         assert_eq!(["a", "b"].map(|tab| after.thread_of(tab)), [0, 0]);
         let difference = diff(&old, &new, &HashSet::new());
         let whole = plan(&old, &new, &difference, DeploymentType::Nodes);
-        let plans = split(&whole, (&before, &after), 2);
+        let plans = split(&whole, &before, &after, 2);
         let stops = plans.iter().map(|plan| {
             let ids = plan.stop.iter().map(|stop| stop.id.as_str());
             ids.collect::<Vec<_>>()

@@ -19,8 +19,10 @@ impl Running {
     pub(crate) fn set(
         &self,
         thread: usize,
-        (nodes, flows): (usize, usize),
-        (metrics, stopped): (&dyn Metrics, usize),
+        nodes: usize,
+        flows: usize,
+        metrics: &dyn Metrics,
+        stopped: usize,
     ) {
         let mut threads = self.0.lock();
         threads[thread] = (nodes, flows);

@@ -31,7 +31,7 @@ async fn secure(server: &Server, tls: Json) -> (String, Json) {
 #[tokio::test]
 async fn a_tls_config_sets_the_trusted_authorities() {
     let pair = certificate();
-    let server = Server::secure(&[&ok("secret")], &pair).await;
+    let server = Server::secure(&[&ok("secret")], &pair.0, &pair.1).await;
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("ca.pem");
     std::fs::write(&file, &pair.0).unwrap();

@@ -51,7 +51,7 @@ impl Server {
     }
 
     /// The same over TLS.
-    pub(crate) async fn secure(responses: &[&str], (certificate, key): &(String, String)) -> Self {
+    pub(crate) async fn secure(responses: &[&str], certificate: &str, key: &str) -> Self {
         Self::start(responses, Some(acceptor(certificate, key))).await
     }
 

@@ -89,7 +89,9 @@ impl Tls {
             .with_custom_certificate_verifier(verifier);
         let mut client = match &self.identity {
             None => builder.with_no_client_auth(),
-            Some(identity) => builder.with_client_cert_resolver(certified(identity, &provider)?),
+            Some((chain, key)) => {
+                builder.with_client_cert_resolver(certified(chain, key, &provider)?)
+            }
         };
         client.alpn_protocols = self.protocols();
         Ok(client)
@@ -97,12 +99,12 @@ impl Tls {
 
     /// The TLS configuration for a server of this node.
     pub(super) fn server(&self) -> Result<Arc<ServerConfig>, Failure> {
-        let identity = self
+        let (chain, key) = self
             .identity
             .as_ref()
             .ok_or_else(|| Failure::error("No certificate/key file provided"))?;
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let certificate = certified(identity, &provider)?;
+        let certificate = certified(chain, key, &provider)?;
         let mut server = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|e| failure(&e))?
@@ -150,11 +152,12 @@ impl Tls {
 /// A certificate chain with its key. Of a certificate that rustls cannot parse, such as one of X.509 version 1, it is not
 /// known whether the key is its own: the other side will see.
 fn certified(
-    (chain, key): &(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
+    chain: &[CertificateDer<'static>],
+    key: &PrivateKeyDer<'static>,
     provider: &CryptoProvider,
 ) -> Result<Arc<SingleCertAndKey>, Failure> {
     let key = provider.key_provider.load_private_key(key.clone_key());
-    let certified = CertifiedKey::new(chain.clone(), key.map_err(|e| failure(&e))?);
+    let certified = CertifiedKey::new(chain.to_vec(), key.map_err(|e| failure(&e))?);
     match certified.keys_match() {
         Err(wrong @ rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
             Err(failure(&wrong))

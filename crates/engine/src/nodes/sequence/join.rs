@@ -12,11 +12,12 @@ use value::{Failure, Message, coerce, property};
 pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     if properties.mode == "reduce" {
-        let start = (
-            properties.reduce_init_type.as_str(),
+        let mut reduce = Reduce::parse(
+            &properties.reduce_exp,
+            &properties.reduce_init_type,
             &properties.reduce_init,
-        );
-        let mut reduce = Reduce::parse(&properties.reduce_exp, start, &properties.reduce_fixup)?;
+            &properties.reduce_fixup,
+        )?;
         reduce.backwards = properties.reduce_right;
         return Ok(boxed(ReducingJoin(reduce)));
     }

@@ -40,7 +40,12 @@ pub(super) enum Step {
 
 impl Reduce {
     /// Parses the expressions.
-    pub(super) fn parse(each: &str, start: (&str, &Json), end: &str) -> Result<Self, Failure> {
+    pub(super) fn parse(
+        each: &str,
+        start_type: &str,
+        start: &Json,
+        end: &str,
+    ) -> Result<Self, Failure> {
         let compile = |text: &str| Jsonata::compile(text).map_err(|f| Failure::text(invalid(&f)));
         let end = match end.trim() {
             "" => None,
@@ -48,7 +53,7 @@ impl Reduce {
         };
         Ok(Self {
             each: compile(each)?,
-            start: Typed::parse(start.0, start.1),
+            start: Typed::parse(start_type, start),
             end,
             backwards: false,
             sequences: HashMap::new(),
@@ -172,7 +177,7 @@ mod tests {
     #[test]
     fn messages_are_reduced_by_index_forwards_or_backwards() {
         let text = Json::from("x");
-        let concat = || Reduce::parse("$A & payload & $I", ("str", &text), "").unwrap();
+        let concat = || Reduce::parse("$A & payload & $I", "str", &text, "").unwrap();
         assert_eq!(
             reduced(concat(), &[("1", 2), ("2", 0), ("3", 1)]),
             "\"x203112\""
@@ -188,14 +193,14 @@ mod tests {
     #[test]
     fn the_final_expression_has_the_value_and_the_count() {
         let zero = Json::from("0");
-        let reduce = Reduce::parse("$A+payload", ("num", &zero), "$A*$N").unwrap();
+        let reduce = Reduce::parse("$A+payload", "num", &zero, "$A*$N").unwrap();
         assert_eq!(reduced(reduce, &[("1", 0), ("2", 1), ("3", 2)]), "18");
     }
 
     #[test]
     fn too_many_pending_messages_are_dropped_together() {
         let zero = Json::from("0");
-        let mut reduce = Reduce::parse("$A+payload", ("num", &zero), "").unwrap();
+        let mut reduce = Reduce::parse("$A+payload", "num", &zero, "").unwrap();
         assert!(matches!(reduce.add(part("1", 0, 9), 1), Step::Waiting));
         assert!(matches!(reduce.add(part("2", 1, 9), 1), Step::TooMany(_)));
         assert!(reduce.clear().is_empty());

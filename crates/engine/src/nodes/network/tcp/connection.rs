@@ -198,7 +198,8 @@ impl Socket {
     /// Takes over an accepted connection.
     pub(super) fn accepted(
         id: SmolStr,
-        (stream, peer): (TcpStream, SocketAddr),
+        stream: TcpStream,
+        peer: SocketAddr,
         acceptor: Acceptor,
         owner: Owner,
     ) -> Self {

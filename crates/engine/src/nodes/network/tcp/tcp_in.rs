@@ -126,9 +126,8 @@ impl Node<Event> for TcpIn {
             Event::Accepted(stream, peer) => {
                 let id = host.fresh_id();
                 let acceptor = self.acceptor.clone();
-                let accepted = (stream, peer);
                 let owner = Owner::source(host, self.form.separator(true));
-                let socket = Socket::accepted(id.clone(), accepted, acceptor, owner);
+                let socket = Socket::accepted(id.clone(), stream, peer, acceptor, owner);
                 self.add(id, socket, host);
             }
             Event::Reset(id) => self.closed(&id, host),

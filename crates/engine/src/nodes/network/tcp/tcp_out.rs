@@ -100,9 +100,8 @@ impl Node<Event> for TcpOut {
             Event::Accepted(stream, peer) => {
                 let id = host.fresh_id();
                 let acceptor = self.acceptor.clone();
-                let accepted = (stream, peer);
                 let owner = Owner::writer(host);
-                let socket = Socket::accepted(id.clone(), accepted, acceptor, owner);
+                let socket = Socket::accepted(id.clone(), stream, peer, acceptor, owner);
                 self.sockets.insert(id, (socket, false));
             }
             Event::Reset(_) => {}

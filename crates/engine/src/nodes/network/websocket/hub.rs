@@ -85,7 +85,7 @@ impl Hub {
 
     /// A connection failed.
     pub(super) fn failed(&self, id: &SmolStr) {
-        let status = status(("red", "ring"), "common.status.error", "error", id);
+        let status = status("red", "ring", "common.status.error", "error", id);
         self.notify(|_| true, &|| HubEvent::Status(status.clone()));
     }
 
@@ -105,8 +105,8 @@ impl Hub {
 
     fn show(&self, id: &SmolStr, event: &'static str, connected: Option<String>) {
         let status = match connected {
-            Some(count) => status(("green", "dot"), &format!("connected {count}"), event, id),
-            None => status(("red", "ring"), "common.status.disconnected", event, id),
+            Some(count) => status("green", "dot", &format!("connected {count}"), event, id),
+            None => status("red", "ring", "common.status.disconnected", event, id),
         };
         self.notify(|_| true, &|| HubEvent::Status(status.clone()));
     }
@@ -189,7 +189,8 @@ impl Hub {
 }
 
 fn status(
-    (fill, shape): (&'static str, &'static str),
+    fill: &'static str,
+    shape: &'static str,
     text: &str,
     event: &'static str,
     id: &SmolStr,
