@@ -52,7 +52,7 @@ impl ChangedFlows {
     /// The whole as the body of a deployment, for the upstream's revision `rev`.
     pub(super) fn as_body(&self, rev: &str) -> Bytes {
         let SentCredentials { merged, replacing } = &self.submitted;
-        submission_json(&self.flows, (merged, replacing), Some(rev)).into()
+        submission_json(&self.flows, merged, replacing, Some(rev)).into()
     }
 }
 

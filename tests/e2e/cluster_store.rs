@@ -161,7 +161,7 @@ async fn a_server_with_tls_and_passwords_is_reached_if_its_certificate_is_of_the
     authority.write(&certificate, (&at("server.crt"), &at("server.key")));
     std::fs::write(at("authority.crt"), &authority.pem).unwrap();
     std::fs::write(at("other.crt"), &Authority::new("another").pem).unwrap();
-    let postgres = Postgres::start_with_tls((&at("server.crt"), &at("server.key")), "secret");
+    let postgres = Postgres::start_with_tls(&at("server.crt"), &at("server.key"), "secret");
     let engine = engine();
     let with = |password: &str, authority: &str| {
         let plain = in_front_of(&engine, &postgres.url());

@@ -76,7 +76,7 @@ impl Submission {
     /// The body of version v2 that is this submission, credentials inside.
     pub fn to_json(&self) -> String {
         let rev = self.rev.as_deref();
-        submission_json(&self.flows, (&self.credentials, &self.replacing), rev)
+        submission_json(&self.flows, &self.credentials, &self.replacing, rev)
     }
 
     /// All credentials after this submission, of those kept before it.
@@ -155,7 +155,8 @@ fn wrong(what: &str) -> Malformed {
 /// The body of version v2 with this flow set, with credentials inside its elements, and beside it.
 pub fn submission_json(
     flows: &FlowSet,
-    (inside, beside): (&Credentials, &Credentials),
+    inside: &Credentials,
+    beside: &Credentials,
     rev: Option<&str>,
 ) -> String {
     let element = |node: &Arc<Node>| match inside.nodes.get(&node.id) {

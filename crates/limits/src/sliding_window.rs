@@ -3,7 +3,6 @@
 //!
 //! Time is passed in, in seconds. Callers decide what a key is, and its limit.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
@@ -172,7 +171,8 @@ impl<K: Copy + Eq + Hash> SlidingWindows<K> {
             .collect();
         let forgotten = self.capacity / 8;
         if idle.len() > forgotten {
-            idle.select_nth_unstable_by(forgotten, by_weight);
+            // Fewest events first, then those whose last event is the longest ago.
+            idle.select_nth_unstable_by_key(forgotten, |&(count, last, _)| (count, last));
             idle.truncate(forgotten);
         }
         for (_, _, key) in idle {
@@ -184,11 +184,6 @@ impl<K: Copy + Eq + Hash> SlidingWindows<K> {
 /// A limit as a number of events: one at least.
 pub fn effective_limit(limit: u32) -> usize {
     usize::try_from(limit.max(1)).unwrap_or(usize::MAX)
-}
-
-/// Fewest events first, then those whose last event is the longest ago.
-fn by_weight<K>(a: &(usize, Option<u64>, K), b: &(usize, Option<u64>, K)) -> Ordering {
-    (a.0, a.1).cmp(&(b.0, b.1))
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ impl Postgres {
     }
 
     /// A server which asks for a password, on connections with TLS or without.
-    pub fn start_with_tls((certificate, key): (&Path, &Path), password: &str) -> Self {
+    pub fn start_with_tls(certificate: &Path, key: &Path, password: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         own(directory.path());
         let own_copy = |from: &Path, name: &str| {

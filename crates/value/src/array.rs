@@ -64,7 +64,7 @@ impl Array {
         let after = value.extent();
         let elements = &self.elements;
         let inventory = inventory(&mut self.inventory, elements.len());
-        self.extent.replace((before, after), inventory, || {
+        self.extent.replace(before, after, inventory, || {
             elements.iter().map(Value::extent)
         });
         result

@@ -123,7 +123,8 @@ impl Extent {
     /// Takes account of a value inside that was replaced by another one; `content` is everything inside now.
     pub(super) fn replace<I: Iterator<Item = Self>>(
         &mut self,
-        (before, after): (Self, Self),
+        before: Self,
+        after: Self,
         mut inventory: Option<&mut Option<Box<Inventory>>>,
         content: impl Fn() -> I,
     ) {

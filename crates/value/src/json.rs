@@ -138,7 +138,7 @@ impl Writer<'_> {
                 None => self.out.push_str("null"),
             },
             Value::Array(elements) => {
-                self.list(elements.iter(), depth, ('[', ']'), |w, element| {
+                self.list(elements.iter(), depth, '[', ']', |w, element| {
                     if !w.value(element, depth + 1) {
                         w.out.push_str("null");
                     }
@@ -160,7 +160,7 @@ impl Writer<'_> {
 
     fn object(&mut self, object: &Object, depth: usize) {
         let defined = entries(object).filter(|(_, v)| !v.is_undefined());
-        self.list(defined, depth, ('{', '}'), |w, (key, value)| {
+        self.list(defined, depth, '{', '}', |w, (key, value)| {
             w.text(key);
             w.out.push(':');
             if w.indent.is_some() {
@@ -174,10 +174,11 @@ impl Writer<'_> {
         &mut self,
         items: impl Iterator<Item = T>,
         depth: usize,
-        brackets: (char, char),
+        open: char,
+        close: char,
         mut write: impl FnMut(&mut Self, T),
     ) {
-        self.out.push(brackets.0);
+        self.out.push(open);
         let mut empty = true;
         for item in items {
             if !empty {
@@ -190,7 +191,7 @@ impl Writer<'_> {
         if !empty {
             self.line(depth);
         }
-        self.out.push(brackets.1);
+        self.out.push(close);
     }
 
     fn line(&mut self, depth: usize) {

@@ -61,7 +61,7 @@ impl Object {
     fn replaced(&mut self, before: Extent, after: Extent) {
         let properties = &self.properties;
         let inventory = self.index.as_mut().map(|index| &mut index.inventory);
-        self.extent.replace((before, after), inventory, || {
+        self.extent.replace(before, after, inventory, || {
             properties.iter().map(|(_, value)| value.extent())
         });
     }

@@ -99,7 +99,7 @@ pub fn deployment(data: &[u8]) {
             context("what both share changes the plan")
         );
         let kept = apply(&old, &new, &planned, &context);
-        nothing_kept_differs((&old, &new), &kept, &credentials, &context);
+        nothing_kept_differs(&old, &new, &kept, &credentials, &context);
         if matches!(kind, DeploymentType::Full | DeploymentType::Reload) {
             assert!(planned.everything && kept.is_empty());
         } else {
@@ -116,7 +116,8 @@ type Context<'t> = &'t dyn Fn(&str) -> String;
 
 /// What goes on running means the same as before.
 fn nothing_kept_differs(
-    (old, new): (&FlowSet, &FlowSet),
+    old: &FlowSet,
+    new: &FlowSet,
     kept: &BTreeSet<SmolStr>,
     credentials: &HashSet<SmolStr>,
     context: Context,
@@ -133,7 +134,7 @@ fn nothing_kept_differs(
             "{}",
             context(&format!("{id} means something else"))
         );
-        let broken = refers_to_changed((old, new), id, &mut BTreeSet::new());
+        let broken = refers_to_changed(old, new, id, &mut BTreeSet::new());
         assert!(
             !broken,
             "{}",
@@ -229,8 +230,7 @@ fn own(text: &str, without: &[&str]) -> String {
 }
 
 /// Whether a config node that it refers to, itself or through others, has changed or gone.
-fn refers_to_changed(sets: (&FlowSet, &FlowSet), id: &str, seen: &mut BTreeSet<SmolStr>) -> bool {
-    let (old, new) = sets;
+fn refers_to_changed(old: &FlowSet, new: &FlowSet, id: &str, seen: &mut BTreeSet<SmolStr>) -> bool {
     let Some(node) = new.get(id).filter(|_| seen.insert(id.into())) else {
         return false;
     };
@@ -246,7 +246,7 @@ fn refers_to_changed(sets: (&FlowSet, &FlowSet), id: &str, seen: &mut BTreeSet<S
                 own(&was.text, &["x", "y", "wires"]) != own(&is.text, &["x", "y", "wires"])
             })
         });
-        other || refers_to_changed(sets, &config, seen)
+        other || refers_to_changed(old, new, &config, seen)
     });
     let inside = node.instance_of().filter(|id| old.subflow(id).is_some());
     let inside = inside.and_then(|id| new.subflow(id));
@@ -256,7 +256,7 @@ fn refers_to_changed(sets: (&FlowSet, &FlowSet), id: &str, seen: &mut BTreeSet<S
                 .nodes()
                 .iter()
                 .filter(|n| n.z == subflow.id && !n.disabled);
-            inner.any(|n| refers_to_changed(sets, &n.id, seen))
+            inner.any(|n| refers_to_changed(old, new, &n.id, seen))
         })
 }
 

@@ -31,6 +31,19 @@ pub struct Misfit {
     pub errors: Value,
 }
 
+/// The keywords that limit a count, and what is counted.
+struct CountLimits {
+    most: &'static str,
+    least: &'static str,
+    unit: &'static str,
+}
+
+const LENGTH: CountLimits = CountLimits {
+    most: "maxLength",
+    least: "minLength",
+    unit: "characters",
+};
+
 /// References may lead around in circles.
 const MAX_DEPTH: usize = 128;
 /// Parts of the schema that are looked at for one value, at most: references that branch double them at every level.
@@ -279,15 +292,15 @@ impl<'a> Check<'a> {
     }
 
     /// Counts that must not be more or fewer than some number.
-    fn limits(&mut self, schema: &Object, count: usize, what: (&str, &str, &str), at: &At) {
-        let (most, least, unit) = what;
-        for (keyword, word) in [(most, "more"), (least, "fewer")] {
+    fn limits(&mut self, schema: &Object, count: usize, limits: &CountLimits, at: &At) {
+        for (keyword, word) in [(limits.most, "more"), (limits.least, "fewer")] {
             let Some(limit) = number_of(schema, keyword) else {
                 continue;
             };
             let count = count as f64;
             if (word == "more" && count > limit) || (word == "fewer" && count < limit) {
                 let limit_text = coerce::number_text(limit);
+                let unit = limits.unit;
                 let message = format!("must NOT have {word} than {limit_text} {unit}");
                 self.wrong(at, keyword, message, vec![("limit", limit.into())]);
             }
@@ -296,7 +309,7 @@ impl<'a> Check<'a> {
 
     fn text(&mut self, schema: &Object, text: &str, at: &At) {
         let length = text.chars().count();
-        self.limits(schema, length, ("maxLength", "minLength", "characters"), at);
+        self.limits(schema, length, &LENGTH, at);
         if let Some(pattern) = schema.get("pattern").and_then(Value::as_str)
             && !matches(self.search, pattern, text)
         {

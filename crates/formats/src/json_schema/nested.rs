@@ -1,16 +1,23 @@
 //! The keywords of a JSON schema for arrays and objects.
 
-use super::{At, Check, matches};
+use super::{At, Check, CountLimits, matches};
 use value::{Object, Value, coerce};
+
+const ITEMS: CountLimits = CountLimits {
+    most: "maxItems",
+    least: "minItems",
+    unit: "items",
+};
+
+const PROPERTIES: CountLimits = CountLimits {
+    most: "maxProperties",
+    least: "minProperties",
+    unit: "properties",
+};
 
 impl<'a> Check<'a> {
     pub(super) fn array(&mut self, schema: &'a Object, elements: &[Value], at: &At) {
-        self.limits(
-            schema,
-            elements.len(),
-            ("maxItems", "minItems", "items"),
-            at,
-        );
+        self.limits(schema, elements.len(), &ITEMS, at);
         if schema.get("uniqueItems").is_some_and(coerce::truthy) {
             self.unique(elements, at);
         }
@@ -74,8 +81,7 @@ impl<'a> Check<'a> {
     }
 
     pub(super) fn object(&mut self, schema: &'a Object, object: &Object, at: &At) {
-        let words = ("maxProperties", "minProperties", "properties");
-        self.limits(schema, object.len(), words, at);
+        self.limits(schema, object.len(), &PROPERTIES, at);
         if let Some(Value::Array(names)) = schema.get("required") {
             for name in names.iter().filter_map(Value::as_str) {
                 if !object.contains_key(name) {

@@ -43,19 +43,19 @@ pub fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
         }
         let ended = match event {
             Event::Start(tag) => {
-                let inside = (stack.len(), spaces.as_mut());
-                stack.push(open(&tag, (text, at), inside, options)?);
+                let depth = stack.len();
+                stack.push(open(&tag, text, at, depth, spaces.as_mut(), options)?);
                 None
             }
             Event::Empty(tag) => {
-                let inside = (stack.len(), spaces.as_mut());
-                Some(open(&tag, (text, at), inside, options)?)
+                let depth = stack.len();
+                Some(open(&tag, text, at, depth, spaces.as_mut(), options)?)
             }
-            Event::End(tag) => Some(ended(stack.pop(), &tag, (text, at), options)?),
+            Event::End(tag) => Some(ended(stack.pop(), &tag, text, at, options)?),
             Event::Eof if stack.is_empty() => return Err(failure("Unexpected end", text, at)),
             Event::Eof => return Err(failure("Unclosed root tag", text, at)),
             content => {
-                add_content(&mut stack, content, (text, at), options)?;
+                add_content(&mut stack, content, text, at, options)?;
                 None
             }
         };
@@ -77,8 +77,10 @@ pub fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
 /// Begins an element inside `depth` others.
 fn open(
     tag: &BytesStart<'_>,
-    (text, at): (&str, usize),
-    (depth, mut spaces): (usize, Option<&mut Spaces>),
+    text: &str,
+    at: usize,
+    depth: usize,
+    mut spaces: Option<&mut Spaces>,
     options: &Options,
 ) -> Result<Open, Failure> {
     let mut attributes = Object::default();
@@ -97,10 +99,7 @@ fn open(
     }
     for attribute in tag.attributes().with_checks(false) {
         let attribute = attribute.map_err(|e| wrong_attribute(&e, text, start))?;
-        let (name, value) = (
-            attribute.key.as_ref(),
-            meaning(&attribute.value, (text, at))?,
-        );
+        let (name, value) = (attribute.key.as_ref(), meaning(&attribute.value, text, at)?);
         if let Some(spaces) = spaces.as_mut() {
             spaces.declare(name, &value, depth);
         }
@@ -150,7 +149,8 @@ fn wrong_attribute(error: &AttrError, text: &str, start: usize) -> Failure {
 fn ended(
     open: Option<Open>,
     tag: &BytesEnd<'_>,
-    (text, at): (&str, usize),
+    text: &str,
+    at: usize,
     options: &Options,
 ) -> Result<Open, Failure> {
     let name = tag.name();
@@ -168,14 +168,15 @@ fn ended(
 fn add_content(
     stack: &mut [Open],
     content: Event<'_>,
-    place: (&str, usize),
+    text: &str,
+    at: usize,
     options: &Options,
 ) -> Result<(), Failure> {
     match content {
-        Event::Text(part) => add_text(stack, &part.into_inner(), false, place),
-        Event::GeneralRef(part) => add_reference(stack, &part.into_inner(), place),
+        Event::Text(part) => add_text(stack, &part.into_inner(), false, text, at),
+        Event::GeneralRef(part) => add_reference(stack, &part.into_inner(), text, at),
         Event::CData(part) => {
-            add_text(stack, &part.into_inner(), true, place)?;
+            add_text(stack, &part.into_inner(), true, text, at)?;
             end_text(stack, options);
             Ok(())
         }
@@ -191,21 +192,22 @@ fn end_text(stack: &mut [Open], options: &Options) {
 }
 
 /// A text with its references resolved.
-fn meaning<'t>(written: &'t str, (text, at): (&str, usize)) -> Result<Cow<'t, str>, Failure> {
+fn meaning<'t>(written: &'t str, text: &str, at: usize) -> Result<Cow<'t, str>, Failure> {
     unescape(written).map_err(|_| failure("Invalid character entity", text, at))
 }
 
 /// Adds the text of a reference, given without its `&` and `;`.
-fn add_reference(stack: &mut [Open], name: &str, place: (&str, usize)) -> Result<(), Failure> {
+fn add_reference(stack: &mut [Open], name: &str, text: &str, at: usize) -> Result<(), Failure> {
     let reference = format!("&{name};");
-    add_text(stack, &meaning(&reference, place)?, true, place)
+    add_text(stack, &meaning(&reference, text, at)?, true, text, at)
 }
 
 fn add_text(
     stack: &mut [Open],
     part: &str,
     literal: bool,
-    (text, at): (&str, usize),
+    text: &str,
+    at: usize,
 ) -> Result<(), Failure> {
     match stack.last_mut() {
         Some(open) => {

@@ -12,7 +12,7 @@ impl Reader {
         if self.scan.tab.is_some() {
             return Ok(false);
         }
-        let own = self.begin();
+        let (tag, anchor) = self.begin();
         let mut elements = Vec::new();
         let mut detected = false;
         while self.scan.position < self.scan.len() {
@@ -39,7 +39,7 @@ impl Reader {
             }
         }
         if detected {
-            self.end(own, Kind::Sequence, Value::array(elements));
+            self.end(tag, anchor, Kind::Sequence, Value::array(elements));
         }
         Ok(detected)
     }
@@ -52,7 +52,7 @@ impl Reader {
         if self.scan.tab.is_some() {
             return Ok(false);
         }
-        let own = self.begin();
+        let (tag, anchor) = self.begin();
         let mut block = Block::default();
         while self.scan.position < self.scan.len() {
             if block.explicit.is_none() {
@@ -64,7 +64,7 @@ impl Reader {
                 Key::None => break,
                 // Not a key: the value read is the node itself.
                 Key::Other => {
-                    (self.node.tag, self.node.anchor) = own;
+                    (self.node.tag, self.node.anchor) = (tag, anchor);
                     return Ok(true);
                 }
             }
@@ -81,7 +81,7 @@ impl Reader {
         }
         block.store(&self.scan)?;
         if block.detected {
-            self.end(own, Kind::Mapping, block.mapping.value());
+            self.end(tag, anchor, Kind::Mapping, block.mapping.value());
         }
         Ok(block.detected)
     }
@@ -180,12 +180,12 @@ struct Block {
 impl Block {
     /// Stores the pair that was read, if there is one.
     fn store(&mut self, scan: &Scan) -> Result<(), Failure> {
-        let Some(key) = self.explicit.take() else {
+        let Some((key, tag)) = self.explicit.take() else {
             return Ok(());
         };
         let value = self.value.take().unwrap_or(Value::Null);
         let place = self.place.unwrap_or(scan.mark());
         self.at_value = false;
-        self.mapping.put(key, value, scan, place)
+        self.mapping.put(&key, tag.as_deref(), value, scan, place)
     }
 }

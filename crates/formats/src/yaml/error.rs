@@ -46,7 +46,7 @@ fn snippet(text: &[char], mark: Mark) -> String {
         };
         // The same column of the other lines.
         let position = (mark.position + start).saturating_sub(found_start);
-        let (shown, column) = shown(text, (start, end), position, width);
+        let (shown, column) = shown(text, start, end, position, width);
         let number = (mark.line + 1 + at).saturating_sub(found);
         let _ = writeln!(out, " {number:>digits$} | {shown}");
         if at == found {
@@ -81,7 +81,8 @@ fn lines(text: &[char]) -> Vec<(usize, usize)> {
 /// A line, cut around a position, and where that is in what is shown.
 fn shown(
     text: &[char],
-    (mut start, mut end): (usize, usize),
+    mut start: usize,
+    mut end: usize,
     position: usize,
     width: usize,
 ) -> (String, usize) {

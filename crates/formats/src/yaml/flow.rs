@@ -13,7 +13,7 @@ impl Reader {
             '{' => true,
             _ => return Ok(false),
         };
-        let own = self.begin();
+        let (tag, anchor) = self.begin();
         let (mut mapping, mut elements) = (Mapping::default(), Vec::new());
         self.scan.position += 1;
         let mut comma = true;
@@ -27,7 +27,7 @@ impl Reader {
                 } else {
                     (Kind::Sequence, Value::array(elements))
                 };
-                self.end(own, kind, value);
+                self.end(tag, anchor, kind, value);
                 return Ok(true);
             }
             if !comma {
@@ -38,7 +38,7 @@ impl Reader {
                 let reason = "expected the node content, but found ','";
                 return Err(self.scan.wrong(reason));
             }
-            self.flow_entry(indent, maps, (&mut mapping, &mut elements))?;
+            self.flow_entry(indent, maps, &mut mapping, &mut elements)?;
             self.scan.skip(true)?;
             comma = self.scan.here() == ',';
             self.scan.position += usize::from(comma);
@@ -51,7 +51,8 @@ impl Reader {
         &mut self,
         indent: isize,
         maps: bool,
-        (mapping, elements): (&mut Mapping, &mut Vec<Value>),
+        mapping: &mut Mapping,
+        elements: &mut Vec<Value>,
     ) -> Result<(), Failure> {
         let explicit = self.scan.here() == '?' && is_gap(self.scan.ahead(1));
         if explicit {
@@ -71,11 +72,12 @@ impl Reader {
         }
         if maps {
             let value = value.unwrap_or(Value::Null);
-            return mapping.put((key, tag), value, &self.scan, place);
+            return mapping.put(&key, tag.as_deref(), value, &self.scan, place);
         }
         elements.push(if explicit || value.is_some() {
             let mut pair = Mapping::default();
-            pair.put((key, tag), value.unwrap_or(Value::Null), &self.scan, place)?;
+            let value = value.unwrap_or(Value::Null);
+            pair.put(&key, tag.as_deref(), value, &self.scan, place)?;
             pair.value()
         } else {
             key

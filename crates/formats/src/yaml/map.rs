@@ -25,16 +25,17 @@ impl Mapping {
     /// Adds a pair; `place` is where its key is.
     pub(super) fn put(
         &mut self,
-        (key, tag): (Value, Option<String>),
+        key: &Value,
+        tag: Option<&str>,
         value: Value,
         scan: &Scan,
         place: Mark,
     ) -> Result<(), Failure> {
-        if tag.as_deref() == Some(MERGE) {
+        if tag == Some(MERGE) {
             return self.merge(&value, scan);
         }
         let key =
-            name(&key).ok_or_else(|| scan.wrong("nested arrays are not supported inside keys"))?;
+            name(key).ok_or_else(|| scan.wrong("nested arrays are not supported inside keys"))?;
         if !self.merged.remove(&key) && self.object.contains_key(&key) {
             return Err(scan.wrong_at("duplicated mapping key", place));
         }

@@ -375,10 +375,16 @@ impl Reader {
         (self.node.tag.clone(), self.node.anchor.clone())
     }
 
-    pub(super) fn end(&mut self, own: (Option<String>, Option<SmolStr>), kind: Kind, value: Value) {
+    pub(super) fn end(
+        &mut self,
+        tag: Option<String>,
+        anchor: Option<SmolStr>,
+        kind: Kind,
+        value: Value,
+    ) {
         self.node = Node {
-            tag: own.0,
-            anchor: own.1,
+            tag,
+            anchor,
             kind: Some(kind),
             value,
         };

@@ -139,9 +139,9 @@ fn text(content: &str, depth: usize, is_key: bool, out: &mut String) {
     if content.contains(hidden) {
         double_quoted(content, out);
     } else if folds {
-        block_text('>', &folded(content, width), (content, indent), out);
+        block_text('>', &folded(content, width), content, indent, out);
     } else if content.contains('\n') {
-        block_text('|', content, (content, indent), out);
+        block_text('|', content, content, indent, out);
     } else if is_plain(content) {
         out.push_str(content);
     } else {
@@ -192,7 +192,7 @@ fn header(mark: char, content: &str, out: &mut String) {
 }
 
 /// A block of lines. The end of the last one is left to what comes next.
-fn block_text(mark: char, lines: &str, (content, indent): (&str, usize), out: &mut String) {
+fn block_text(mark: char, lines: &str, content: &str, indent: usize, out: &mut String) {
     header(mark, content, out);
     out.push('\n');
     let lines = lines.strip_suffix('\n').unwrap_or(lines);
