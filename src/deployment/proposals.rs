@@ -156,9 +156,10 @@ impl Deployments {
             .durable(Event::ProposalRebase, actor, now, facts)
             .await?;
         watch.check()?;
-        let sets = (active.flows.to_json(), rebased.to_json());
-        let kept = self.store.rebase_proposal(number, rev.clone(), sets).await;
-        kept.map_err(Error::Store)?;
+        let (before, after) = (active.flows.to_json(), rebased.to_json());
+        let store = &self.store;
+        let kept = store.rebase_proposal(number, rev.clone(), before, after);
+        kept.await.map_err(Error::Store)?;
         Ok(rev)
     }
 

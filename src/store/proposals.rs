@@ -237,11 +237,12 @@ impl Store {
         &self,
         number: u64,
         base: String,
-        (before, after): (String, String),
+        before: String,
+        after: String,
     ) -> Result<(), Error> {
         let rebase = move |disk: &mut Disk| {
-            let sets = (before.as_str(), after.as_str());
-            disk.database.rebase_proposal(number, &base, sets)
+            let database = &mut disk.database;
+            database.rebase_proposal(number, &base, &before, &after)
         };
         self.owner.ask(rebase).await
     }
@@ -265,17 +266,16 @@ impl Disk {
         }
         let sealed = [&new.credentials, &new.replacing].map(|sent| self.seal(sent));
         let [credentials, replacing] = sealed;
-        let sealed = (credentials?, replacing?);
+        let (credentials, replacing) = (credentials?, replacing?);
         let secret = |file: &Option<Vec<u8>>| file.as_ref().map_or(0, Vec::len);
         let sets = new.before.len() + new.after.len();
-        let bytes = sets + secret(&sealed.0) + secret(&sealed.1);
+        let bytes = sets + secret(&credentials) + secret(&replacing);
         if let Some(too_many) = self.exceeded(&new.entry, bytes, limits)? {
             return Ok(Err(too_many));
         }
-        let content = (new.before.as_str(), new.after.as_str());
-        let number = self
-            .database
-            .add_proposal(&new.entry, bytes, content, sealed)?;
+        let number =
+            self.database
+                .add_proposal(new, bytes, credentials.as_deref(), replacing.as_deref())?;
         Ok(Ok(Added::New(number)))
     }
 

@@ -61,11 +61,11 @@ impl Store {
     pub async fn confirm_session(
         &self,
         token: [u8; 32],
-        (confirmed, factor): (u64, u64),
+        confirmed: u64,
+        factor: u64,
     ) -> Result<(), Error> {
-        let times = (confirmed, factor);
         self.owner
-            .ask(move |disk| disk.database.confirm_session(&token, times))
+            .ask(move |disk| disk.database.confirm_session(&token, confirmed, factor))
             .await
     }
 
@@ -100,11 +100,11 @@ impl Store {
     pub async fn claim_provider(
         &self,
         token: [u8; 32],
-        (until, now): (u64, u64),
+        until: u64,
+        now: u64,
     ) -> Result<Option<String>, Error> {
-        let times = (until, now);
         self.owner
-            .ask(move |disk| disk.database.claim_provider(&token, times))
+            .ask(move |disk| disk.database.claim_provider(&token, until, now))
             .await
     }
 
@@ -112,18 +112,18 @@ impl Store {
     pub async fn save_provider(
         &self,
         token: [u8; 32],
-        (sealed, next): (String, u64),
+        sealed: String,
+        next: u64,
     ) -> Result<(), Error> {
         self.owner
-            .ask(move |disk| disk.database.save_provider(&token, (&sealed, next)))
+            .ask(move |disk| disk.database.save_provider(&token, &sealed, next))
             .await
     }
 
     /// Remembers, until a time, that something that counts once was used; false: it was before.
-    pub async fn use_once(&self, key: [u8; 32], (until, now): (u64, u64)) -> Result<bool, Error> {
-        let times = (until, now);
+    pub async fn use_once(&self, key: [u8; 32], until: u64, now: u64) -> Result<bool, Error> {
         self.owner
-            .ask(move |disk| disk.database.use_once(&key, times))
+            .ask(move |disk| disk.database.use_once(&key, until, now))
             .await
     }
 }

@@ -67,7 +67,7 @@ impl Auth {
         // Before it is used: after an error the provider may send it again.
         self.know_all_oidc(now).await?;
         let key = used_key(b"jti", id.as_bytes());
-        let is_new = self.0.store.use_once(key, (until, now)).await?;
+        let is_new = self.0.store.use_once(key, until, now).await?;
         is_new.then_some(of).ok_or(OidcError::Replayed)
     }
 

@@ -89,7 +89,7 @@ impl Auth {
             return Ok(true);
         }
         let until = now.saturating_add(CLAIM);
-        let claimed = self.0.store.claim_provider(session.key, (until, now)).await;
+        let claimed = self.0.store.claim_provider(session.key, until, now).await;
         if let Ok(Some(sealed)) = claimed {
             if !self.renew_oidc(session, &sealed) {
                 return Err(OidcError::NoGrant);
@@ -114,7 +114,7 @@ impl Auth {
             return;
         };
         let next = session.lock().next;
-        let kept = self.0.store.save_provider(session.key, (sealed, next));
+        let kept = self.0.store.save_provider(session.key, sealed, next);
         if let Err(error) = kept.await {
             tracing::warn!(%error, "what a provider says of a session could not be kept");
         }

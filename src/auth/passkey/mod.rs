@@ -149,7 +149,7 @@ impl Auth {
             return Ok(());
         };
         let factor = if has_factor { now } else { 0 };
-        let kept = self.0.store.confirm_session(session.key, (now, factor));
+        let kept = self.0.store.confirm_session(session.key, now, factor);
         kept.await?;
         session.confirm(now, factor);
         Ok(())
@@ -242,8 +242,8 @@ impl Auth {
 
     /// Uses a challenge up whose answer is right; false: it was before, here or at another gateway of the store.
     async fn use_challenge(&self, challenge: &Challenge, now: u64) -> Result<bool, store::Error> {
-        let once = (challenge.ends(), now);
-        self.0.store.use_once(challenge.key(), once).await
+        let store = &self.0.store;
+        store.use_once(challenge.key(), challenge.ends(), now).await
     }
 }
 

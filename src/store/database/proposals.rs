@@ -3,7 +3,7 @@
 use super::connection::{Row, unreadable, values};
 use super::contents::{pack, unpack};
 use super::{DATABASE, Database, integer};
-use crate::store::{Decision, Error, Proposal, ProposalFilter, ProposalState};
+use crate::store::{Decision, Error, NewProposal, Proposal, ProposalFilter, ProposalState};
 
 /// The content of a row.
 pub(in crate::store) struct Stored {
@@ -17,14 +17,15 @@ pub(in crate::store) struct Stored {
 const ENTRY: &str = r#"number, runtime, state, "user", how, address, at, expires, kind, base, decided_by, decided_at, reason, rev, message, owner"#;
 
 impl Database {
-    /// Adds an open proposal with the flow sets before and after; answers its number.
+    /// Adds an open proposal with its sealed credentials; answers its number.
     pub(in crate::store) fn add_proposal(
         &self,
-        entry: &Proposal,
+        new: &NewProposal,
         bytes: usize,
-        (before, after): (&str, &str),
-        (credentials, replacing): (Option<Vec<u8>>, Option<Vec<u8>>),
+        credentials: Option<&[u8]>,
+        replacing: Option<&[u8]>,
     ) -> Result<u64, Error> {
+        let entry = &new.entry;
         self.connection.transact(|transaction| {
             transaction.one(
                 r#"INSERT INTO proposal (runtime, "user", owner, how, address, at, expires, kind, base, message, bytes,
@@ -42,10 +43,10 @@ impl Database {
                     &entry.base,
                     &entry.message,
                     count(bytes),
-                    &pack(before),
-                    &pack(after),
-                    credentials.as_deref(),
-                    replacing.as_deref()
+                    &pack(&new.before),
+                    &pack(&new.after),
+                    credentials,
+                    replacing
                 ],
                 |row| row.unsigned(0),
             )
@@ -181,7 +182,8 @@ impl Database {
         &self,
         number: u64,
         base: &str,
-        (before, after): (&str, &str),
+        before: &str,
+        after: &str,
     ) -> Result<(), Error> {
         self.change(
             "UPDATE proposal SET base = ?, before = ?, after = ?,

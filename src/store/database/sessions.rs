@@ -60,7 +60,8 @@ impl Database {
     pub(in crate::store) fn confirm_session(
         &self,
         token: &[u8; 32],
-        (confirmed, factor): (u64, u64),
+        confirmed: u64,
+        factor: u64,
     ) -> Result<(), Error> {
         self.transact_logged(|transaction| {
             self.change_session(transaction, token, |session| {
@@ -76,7 +77,8 @@ impl Database {
     pub(in crate::store) fn claim_provider(
         &self,
         token: &[u8; 32],
-        (until, now): (u64, u64),
+        until: u64,
+        now: u64,
     ) -> Result<Option<String>, Error> {
         self.connection.transact(|transaction| {
             let sql = "UPDATE session SET ask_after = ? WHERE token = ? AND ask_after <= ? RETURNING provider";
@@ -89,7 +91,8 @@ impl Database {
     pub(in crate::store) fn save_provider(
         &self,
         token: &[u8; 32],
-        (sealed, next): (&str, u64),
+        sealed: &str,
+        next: u64,
     ) -> Result<(), Error> {
         self.transact_logged(|transaction| {
             let changed = self.change_session(transaction, token, |session| {

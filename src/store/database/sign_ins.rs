@@ -93,7 +93,8 @@ impl Database {
     pub(in crate::store) fn use_once(
         &self,
         key: &[u8; 32],
-        (until, now): (u64, u64),
+        until: u64,
+        now: u64,
     ) -> Result<bool, Error> {
         self.connection.transact(|transaction| {
             let expired = "DELETE FROM used_once WHERE until <= ?";

@@ -85,7 +85,7 @@ impl KeptState {
         self.client = Some(client);
         let entry = |row: &tokio_postgres::Row| {
             let name = self.name_here(row.get(0))?;
-            let content = as_text((row.get(1), row.get(2)));
+            let content = as_text(row.get(1), row.get(2));
             let content = content.ok_or_else(|| Error::Invalid {
                 what: name.to_owned(),
                 reason: "it is no text".to_owned(),
@@ -173,7 +173,7 @@ fn as_stored(text: &str) -> (Cow<'_, [u8]>, bool) {
 }
 
 /// The text of a part that was stored so; `None`: it is damaged.
-fn as_text((content, is_packed): (Vec<u8>, bool)) -> Option<String> {
+fn as_text(content: Vec<u8>, is_packed: bool) -> Option<String> {
     if is_packed {
         unpack(&content)
     } else {
@@ -199,8 +199,8 @@ mod tests {
             let (bytes, is_packed) = as_stored(&text);
             assert_eq!(is_packed, text.len() >= LONG);
             assert!(!is_packed || bytes.len() < text.len() / 10);
-            assert_eq!(as_text((bytes.into_owned(), is_packed)), Some(text));
+            assert_eq!(as_text(bytes.into_owned(), is_packed), Some(text));
         }
-        assert_eq!(as_text((b"damaged".to_vec(), true)), None);
+        assert_eq!(as_text(b"damaged".to_vec(), true), None);
     }
 }

@@ -288,7 +288,7 @@ async fn a_row_that_someone_else_wrote_is_no_session() {
     let store = Store::open(&keyed(Some("one"))).unwrap();
     store.save_session(session(2)).await.unwrap();
     store.save_session(session(3)).await.unwrap();
-    store.confirm_session([2; 32], (7, 8)).await.unwrap();
+    store.confirm_session([2; 32], 7, 8).await.unwrap();
     store.bind_sessions(vec![([2; 32], [9; 32])]).await.unwrap();
     drop(store);
     assert_eq!(tokens(Some("one")).await, [1, 2, 3]);
@@ -309,7 +309,7 @@ async fn a_row_that_someone_else_wrote_is_no_session() {
     ));
     let store = Store::open(&keyed(Some("one"))).unwrap();
     // Nothing makes a changed row count again.
-    store.confirm_session([2; 32], (9, 9)).await.unwrap();
+    store.confirm_session([2; 32], 9, 9).await.unwrap();
     assert_eq!(store.session([2; 32]).await.unwrap(), None);
     assert!(store.session([3; 32]).await.unwrap().is_some());
     drop(store);
