@@ -116,7 +116,7 @@ fn sink(table: Spanned<raw::AuditSink>, source: &Source<'_>) -> Result<AuditSink
             .as_ref()
             .map(|entry| source.path(entry))
             .transpose()?,
-        certificate: upstream::certificate((&raw.cert, &raw.key), source)?,
+        certificate: upstream::certificate(&raw.cert, &raw.key, source)?,
         max_lag: source.duration(raw.max_lag.take(), DAY, SECOND..=365 * DAY)?,
         timeout: source.duration(raw.timeout.take(), 10 * SECOND, SECOND..=10 * MINUTE)?,
         kind: kind_of(&word, raw, source, span)?,

@@ -95,7 +95,7 @@ fn of_table(
     let operations = operations(raw.operations, &places, source)?;
     let shards = places.shards().into_iter();
     let shards = shards.map(|shard| {
-        let process = process.of_shard((shard, operations.get(shard).copied()), table)?;
+        let process = process.of_shard(shard, operations.get(shard).copied(), table)?;
         Ok((shard.to_owned(), process))
     });
     Ok(Cluster {

@@ -46,16 +46,17 @@ enum Module {
     Shared,
 }
 
-/// The stores, each name once. The place: the data directory, and whether the engine can run at another member.
+/// The stores, each name once. `has_members`: whether the engine can run at another member.
 pub(super) fn contexts(
     raw: Vec<Spanned<raw::ContextStore>>,
-    place: (&Path, bool),
+    data: &Path,
+    has_members: bool,
     source: &Source<'_>,
 ) -> Result<Vec<ContextStore>, SpannedError> {
     let mut stores: Vec<ContextStore> = Vec::new();
     for table in raw {
         let span = table.span();
-        let store = context(table, place, source)?;
+        let store = context(table, data, has_members, source)?;
         if stores.iter().any(|other| other.name == store.name) {
             let sentence = format!("a context store named {:?} is configured above", store.name);
             return Err(SpannedError::rule(span, sentence));
@@ -67,7 +68,8 @@ pub(super) fn contexts(
 
 fn context(
     table: Spanned<raw::ContextStore>,
-    (data, has_members): (&Path, bool),
+    data: &Path,
+    has_members: bool,
     source: &Source<'_>,
 ) -> Result<ContextStore, SpannedError> {
     let span = table.span();

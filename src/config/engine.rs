@@ -72,7 +72,8 @@ fn variables(text: &str) -> Option<String> {
 /// The table, complete.
 pub(super) fn engine(
     raw: raw::Engine,
-    (process, has_members): (Option<EngineProcess>, bool),
+    process: Option<EngineProcess>,
+    has_members: bool,
     data: &Path,
     source: &Source<'_>,
 ) -> Result<Engine, SpannedError> {
@@ -110,7 +111,7 @@ pub(super) fn engine(
                 )?
                 .unwrap_or_default(),
         ),
-        context: context::contexts(raw.context, (data, has_members), source)?,
+        context: context::contexts(raw.context, data, has_members, source)?,
         node_host: raw
             .node_host
             .map(|table| node_host(table, data, source))
@@ -180,7 +181,7 @@ fn node_host(
         return Err(SpannedError::rule(span, sentence));
     };
     let is_own = raw.node.is_some() || raw.memory.is_some() || raw.install.is_some();
-    let socket = host_socket(raw.socket.as_ref(), (raw.group.as_ref(), raw.users), source)?;
+    let socket = host_socket(raw.socket.as_ref(), raw.group.as_ref(), raw.users, source)?;
     if is_own && socket.is_some() {
         let sentence = "node, memory and install are for a node host that flowgate starts: with socket it is a service of its own, which gets the first two as arguments";
         return Err(SpannedError::rule(span, sentence));
@@ -204,7 +205,8 @@ fn node_host(
 
 fn host_socket(
     entry: Option<&Spanned<Value>>,
-    (group, users): (Option<&Spanned<Value>>, raw::List),
+    group: Option<&Spanned<Value>>,
+    users: raw::List,
     source: &Source<'_>,
 ) -> Result<Option<HostSocket>, SpannedError> {
     let group = group.map(|entry| source.parsed(entry, GROUP, group_id));

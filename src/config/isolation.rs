@@ -144,7 +144,8 @@ impl EngineProcess {
     /// The process of a shard, with files of its own; its settings are still to be made.
     pub(super) fn of_shard(
         &self,
-        (shard, operations): (&str, Option<SocketAddr>),
+        shard: &str,
+        operations: Option<SocketAddr>,
         span: &Span,
     ) -> Result<Self, SpannedError> {
         let beside = |path: &Path, name: String| path.with_file_name(name);

@@ -224,8 +224,8 @@ fn route(
             ));
         }
     };
-    let authorization = authorization((raw.pass_authorization, raw.account), permission.is_none())?;
-    let ambient = ambient((raw.sign_in, raw.basic), permission.is_none(), source)?;
+    let authorization = authorization(raw.pass_authorization, raw.account, permission.is_none())?;
+    let ambient = ambient(raw.sign_in, raw.basic, permission.is_none(), source)?;
     Ok(Route {
         path,
         upstream,
@@ -242,7 +242,8 @@ fn route(
 
 /// The credentials that a route with a permission accepts.
 fn ambient(
-    (sign_in, basic): (raw::Entry, raw::Entry),
+    sign_in: raw::Entry,
+    basic: raw::Entry,
     public: bool,
     source: &Source<'_>,
 ) -> Result<AmbientCredentials, SpannedError> {
@@ -262,7 +263,8 @@ fn ambient(
 
 /// The `Authorization` to send: the client's own on a public route, the account's on one with a permission.
 fn authorization(
-    (pass, account): (raw::Entry, raw::Entry),
+    pass: raw::Entry,
+    account: raw::Entry,
     public: bool,
 ) -> Result<Authorization, SpannedError> {
     if let Some(entry) = &pass

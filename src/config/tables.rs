@@ -53,8 +53,13 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     let process = isolation::isolation(&mut raw_engine, &mut raw_upstream, data, source)?;
     let cluster = cluster::cluster(raw.cluster, &storage, process.as_ref(), source)?;
     let has_own_engine = raw_upstream.is_none() || process.is_some();
-    let front = (auth.as_ref(), server.workers);
-    let upstreams = upstream::upstreams(raw_upstream, front, &raw.policy, source)?;
+    let upstreams = upstream::upstreams(
+        raw_upstream,
+        auth.as_ref(),
+        server.workers,
+        &raw.policy,
+        source,
+    )?;
     let node_host = raw_engine.node_host.is_some();
     let admin_routes = admin_route::admin_routes(raw.admin_route, &upstreams, node_host, source)?;
     let routes = route::routes(raw.route, &upstreams, &admin_routes, source)?;
@@ -74,7 +79,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         policy: policy::policy(raw.policy, source)?,
         comms: comms::comms(raw.comms, source)?,
         console: console(raw.console)?,
-        engine: engine::engine(raw_engine, (process, cluster.is_some()), data, source)?,
+        engine: engine::engine(raw_engine, process, cluster.is_some(), data, source)?,
         editor: editor(raw.editor, has_own_engine, source)?,
         storage,
         cluster,

@@ -66,7 +66,7 @@ pub(super) fn traces(
     let plain = flag(raw.plain, false)?;
     let interval = source.duration(raw.interval, 5 * SECOND, SECOND / 100..=MINUTE)?;
     let timeout = source.duration(raw.timeout, 10 * SECOND, SECOND..=MINUTE)?;
-    let certificate = upstream::certificate((&raw.cert, &raw.key), source)?;
+    let certificate = upstream::certificate(&raw.cert, &raw.key, source)?;
     let ca_file = raw.ca_file.as_ref();
     let ca_file = ca_file.map(|entry| source.path(entry)).transpose()?;
     let token = source.secret(None, raw.token_file)?;

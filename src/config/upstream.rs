@@ -38,7 +38,8 @@ impl Upstream {
 /// All of them; each answers for requests of its own, with its own policy over the one of all. `workers`: their number.
 pub(super) fn upstreams(
     tables: Option<Spanned<raw::Upstreams>>,
-    (auth, workers): (Option<&Auth>, usize),
+    auth: Option<&Auth>,
+    workers: usize,
     base: &raw::Policy,
     source: &Source<'_>,
 ) -> Result<Vec<Upstream>, SpannedError> {
@@ -54,7 +55,7 @@ pub(super) fn upstreams(
     for mut table in tables {
         let span = table.span();
         let own = std::mem::take(&mut table.get_mut().policy);
-        let mut upstream = upstream(table, (auth, workers), source)?;
+        let mut upstream = upstream(table, auth, workers, source)?;
         upstream.mount.policy = policy(over(own, base), source)?;
         let before = upstreams.iter().map(|other| &other.mount);
         mount::alone(&upstream.mount, before)
@@ -66,7 +67,8 @@ pub(super) fn upstreams(
 
 fn upstream(
     table: Spanned<raw::Upstream>,
-    (auth, workers): (Option<&Auth>, usize),
+    auth: Option<&Auth>,
+    workers: usize,
     source: &Source<'_>,
 ) -> Result<Upstream, SpannedError> {
     let span = table.span();
@@ -81,7 +83,7 @@ fn upstream(
     if !url.secure {
         without_tls(&raw)?;
     }
-    let certificate = certificate((&raw.cert, &raw.key), source)?;
+    let certificate = certificate(&raw.cert, &raw.key, source)?;
     let ca_file = raw.ca_file.as_ref().map(|entry| source.path(entry));
     let ca_file = ca_file.transpose()?;
     let (mount, root) = mount::mount(&raw, url.name(), auth, source)?;
@@ -244,7 +246,8 @@ pub(super) const NO_TOKEN: &str =
 
 /// The gateway's own certificate there, from `cert` and `key`.
 pub(super) fn certificate(
-    (cert, key): (&Entry, &Entry),
+    cert: &Entry,
+    key: &Entry,
     source: &Source<'_>,
 ) -> Result<Option<Certificate>, SpannedError> {
     match (cert, key) {

@@ -79,7 +79,7 @@ fn user(table: Spanned<raw::User>, asked: bool, source: &Source<'_>) -> Result<U
             ),
         ));
     }
-    let password_hash = secret.map(|secret| password_hash(&name, secret));
+    let password_hash = secret.map(|(hash, place)| password_hash(&name, hash, place));
     let secret = source.secret(raw.totp_secret, raw.totp_secret_file)?;
     let totp = totp(secret, raw.recovery_codes, source)?;
     let Some(permissions) = source.list(raw.permissions, route::PERMISSION, route::permission)?
@@ -127,7 +127,7 @@ fn totp(
     Err(SpannedError::rule(place, sentence))
 }
 
-fn password_hash(name: &str, (hash, place): (Secret, Span)) -> Result<Secret, SpannedError> {
+fn password_hash(name: &str, hash: Secret, place: Span) -> Result<Secret, SpannedError> {
     if hash::is_hash(hash.reveal()) {
         return Ok(hash);
     }

@@ -108,12 +108,12 @@ impl Walk<'_> {
                         self.table(table, &join(&key, &name), &kind);
                     }
                 }
-                _ => self.leaf((key, kind), name.span().start, value.span()),
+                _ => self.leaf(key, kind, name.span().start, value.span()),
             }
         }
     }
 
-    fn leaf(&mut self, (key, kind): (String, String), begin: usize, span: Range<usize>) {
+    fn leaf(&mut self, key: String, kind: String, begin: usize, span: Range<usize>) {
         let written = self.text.get(span).unwrap_or_default();
         let parsed = format!("value = {written}").parse::<Table>().ok();
         let value = parsed.and_then(|mut table| table.remove("value"));
