@@ -40,7 +40,7 @@ pub fn suppression(data: &[u8]) {
             tally.seen.insert(Event::Denied);
             *tally.offered.entry(Event::Denied).or_default() += times;
         } else {
-            let entry = entry(step, (number, now));
+            let entry = entry(step, number, now);
             let at_once = tally.offer(&entry);
             let request = entry.actor.request.clone();
             let written = suppression.passed(entry);
@@ -178,7 +178,7 @@ fn moved(now: u64, by: u8) -> u64 {
     }
 }
 
-fn entry(step: &[u8], (number, now): (usize, u64)) -> Entry {
+fn entry(step: &[u8], number: usize, now: u64) -> Entry {
     let event = Event::ALL[usize::from(step[0]) % Event::ALL.len()];
     let (number_of_user, address) = (step[1], step[2]);
     let user = match number_of_user {

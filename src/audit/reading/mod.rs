@@ -56,8 +56,10 @@ impl LogFiles {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let rotated = files::rotated(&self.directory)?;
-        let mut list: Vec<LogFile> = rotated.into_iter().map(LogFile::rotated).collect();
+        let rotated = files::rotated(&self.directory)?.into_iter();
+        let mut list: Vec<LogFile> = rotated
+            .map(|(first, path)| LogFile::rotated(first, path))
+            .collect();
         let Some(file) = current else {
             return Ok(list);
         };
@@ -75,7 +77,7 @@ impl LogFiles {
 }
 
 impl LogFile {
-    fn rotated((first, path): (u64, PathBuf)) -> Self {
+    fn rotated(first: u64, path: PathBuf) -> Self {
         Self {
             first,
             path,
