@@ -56,8 +56,8 @@ pub use oidc::{
     SignInApp,
 };
 pub use passkey::{
-    AddPasskeyError, Assertion, PasskeyAnswer, PasskeyBegun, PasskeyClient, PasskeyError,
-    PasskeyInfo, PasskeySelector, PasskeySite, Registration,
+    AddPasskeyError, Assertion, NewPasskey, PasskeyAnswer, PasskeyBegun, PasskeyClient,
+    PasskeyError, PasskeyInfo, PasskeySelector, PasskeySite, Registration,
 };
 pub use password::{HashError, hash_password};
 pub use permission::{FLOWS_READ, FLOWS_WRITE, Permissions, Shown, covers};

@@ -279,9 +279,9 @@ mod tests {
             step_up: vec!["flows.write:Line1*".to_owned()],
             ..Conditions::default()
         };
-        let here = (IpAddr::from([192, 0, 2, 1]), 1000);
+        let address = IpAddr::from([192, 0, 2, 1]);
         let had = |names: &[&str]| Permissions {
-            withheld: Withheld::of(&conditions, None, here),
+            withheld: Withheld::of(&conditions, None, address, 1000),
             ..Permissions::of(self::names(names))
         };
         let label = |label: &'static str| move |pattern: &str| glob(pattern, label);

@@ -152,8 +152,8 @@ impl Registry {
             session.factor().max(at_sign_in)
         });
         let address = address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-        let here = (address, self.now.load(Ordering::Relaxed));
-        caller.permissions.withheld = Withheld::of(&users.conditions, factor, here);
+        let now = self.now.load(Ordering::Relaxed);
+        caller.permissions.withheld = Withheld::of(&users.conditions, factor, address, now);
         caller
     }
 

@@ -66,7 +66,8 @@ impl Auth {
         &self,
         before: &[Key],
         stored: &[(store::SessionRow, u64)],
-        (all, now): (bool, u64),
+        all: bool,
+        now: u64,
     ) {
         let sessions = self.0.registry.sessions();
         let kept: HashSet<&Key> = stored.iter().map(|(row, _)| &row.token).collect();

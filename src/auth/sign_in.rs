@@ -40,7 +40,7 @@ impl Auth {
             return Err(SignInError::InvalidScope);
         }
         let record = user.and_then(|user| user.record);
-        self.hand_out(sign_in, (users.lifetime, record), now).await
+        self.hand_out(sign_in, users.lifetime, record, now).await
     }
 
     /// Checks a password and a code; gives the users among whom that of the sign-in was found.
@@ -88,7 +88,8 @@ impl Auth {
     async fn hand_out(
         &self,
         sign_in: SignIn,
-        (lifetime, record): (Duration, Option<[u8; 32]>),
+        lifetime: Duration,
+        record: Option<[u8; 32]>,
         now: u64,
     ) -> Result<Issued, SignInError> {
         let basic_key = self.key_of_basic(&sign_in);

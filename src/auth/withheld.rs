@@ -52,7 +52,8 @@ impl Withheld {
     pub(super) fn of(
         conditions: &Conditions,
         factor: Option<u64>,
-        (address, now): (IpAddr, u64),
+        address: IpAddr,
+        now: u64,
     ) -> Arc<[Self]> {
         let outside = |networks: &Arc<Networks>| !networks.contains(address);
         let networks = conditions.networks.iter();

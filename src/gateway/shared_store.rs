@@ -78,14 +78,14 @@ async fn take_over(
     }
     if has_missed {
         freeze::go_on(&gateway.backends, &gateway.store).await?;
-        compare(gateway, follower, (true, now)).await?;
+        compare(gateway, follower, true, now).await?;
     }
     if has_missed || now.saturating_sub(known.reviewed) >= REVIEW {
         if let Some(auth) = &gateway.auth {
             let uses = auth.uses_since(known.reviewed);
             gateway.store.save_uses(uses).await?;
         }
-        compare(gateway, follower, (false, now)).await?;
+        compare(gateway, follower, false, now).await?;
         gateway.store.forget_changes().await?;
         known.reviewed = now;
     }
@@ -96,14 +96,15 @@ async fn take_over(
 async fn compare(
     gateway: &Gateway,
     follower: &mut Follower,
-    (all, now): (bool, u64),
+    all: bool,
+    now: u64,
 ) -> Result<(), Error> {
     let Some(auth) = &gateway.auth else {
         return Ok(());
     };
     let before = auth.stored_keys();
     let stored = follower.sessions().await?;
-    auth.compare(&before, &stored, (all, now));
+    auth.compare(&before, &stored, all, now);
     gateway.metrics.sessions(auth.active());
     Ok(())
 }

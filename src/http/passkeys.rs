@@ -17,13 +17,12 @@ use super::response_body::Body;
 use super::route::PasskeyAction;
 use crate::audit::{Event, rfc3339};
 use crate::auth::{
-    AddPasskeyError, Auth, Caller, EDITOR, PasskeyAnswer, PasskeyBegun, PasskeyInfo,
-    PasskeySelector, PasskeySite, Registration,
+    AddPasskeyError, Auth, Caller, EDITOR, NewPasskey, PasskeyAnswer, PasskeyBegun, PasskeyInfo,
+    PasskeySelector, PasskeySite,
 };
 use bytes::Bytes;
 use hyper::header::SET_COOKIE;
 use hyper::{Response, StatusCode};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 use std::net::IpAddr;
@@ -33,13 +32,6 @@ type Answer = Result<Response<Body>, Error>;
 
 /// The script of the sign-in page. It adds a button for passkeys; the page works without it.
 const SCRIPT: &str = include_str!("passkey_button.js");
-
-/// The passkey that a browser has made, with the user's name for it.
-#[derive(Deserialize)]
-struct NewPasskey {
-    name: String,
-    credential: Registration,
-}
 
 /// Handles a request by its route.
 pub(super) async fn act(
@@ -166,13 +158,12 @@ async fn register(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
     request_body::json(&ctx.head.headers)?;
     let limit = ctx.gateway.config.limits.sign_in_body;
     let content = ctx.read(limit).await?;
-    let made: NewPasskey = parsed(&content)?;
+    let new: NewPasskey = parsed(&content)?;
     let (caller, cookie, site, now) = (caller(ctx)?, cookie(ctx), site(ctx)?, ctx.now);
     let (audit, actor) = (ctx.gateway.audit.clone(), ctx.actor());
     let task = async move {
-        let from = (cookie.as_str(), &site);
-        let made = (made.name, made.credential);
-        let info = auth.register_passkey(&caller, from, made, now).await?;
+        let registered = auth.register_passkey(&caller, &cookie, &site, new, now);
+        let info = registered.await?;
         let facts = json!({ "id": info.id, "name": info.name, "host": info.host });
         let written = audit.written(Event::PasskeyRegister, &actor, now, facts);
         if let Err(unavailable) = written.await {

@@ -122,7 +122,7 @@ fn redirect_uri(ctx: &RequestContext<'_>, auth: &Auth, provider: &str) -> Result
 async fn callback(ctx: &RequestContext<'_>, auth: Auth, provider: String) -> Answer {
     let returned = provider_return(ctx)?;
     let cookie = page_session::pending_cookie(&ctx.head.headers).unwrap_or_default();
-    let pending = auth.pending_oidc((&provider, cookie), &returned, ctx.now);
+    let pending = auth.pending_oidc(&provider, cookie, &returned, ctx.now);
     let pending = match pending {
         Ok(pending) => pending,
         Err(error) => {
@@ -219,7 +219,7 @@ async fn back_channel_logout(ctx: &mut RequestContext<'_>, auth: Auth, provider:
     let [token] = form::fields(&ctx.head.headers, &content, ["logout_token"])?;
     let token = Secret::new(auth::filled(token, "logout_token")?);
     let (now, name, verifying) = (ctx.now, provider.clone(), auth.clone());
-    let task = async move { verifying.verify_logout((&name, token.reveal()), now).await };
+    let task = async move { verifying.verify_logout(&name, token.reveal(), now).await };
     match ctx.control(task).await? {
         Ok(of) => {
             end(ctx, auth, (provider, of)).await?;

@@ -70,8 +70,8 @@ async fn passkey(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
     let (address, now) = (ctx.peer.address.ip(), ctx.now);
     let (checking, whose) = (auth.clone(), caller.clone());
     let attempt = async move {
-        let who = (&whose, address);
-        checking.check_second_factor(answer, who, now).await
+        let checked = checking.check_second_factor(answer, &whose, address, now);
+        checked.await
     };
     let response = finish(ctx, (auth, caller, "passkey"), attempt).await?;
     Ok(passkeys::without_challenge(response))

@@ -80,7 +80,8 @@ impl KeyCache {
     /// Fetches the keys, unless that was tried too often or another task has just done it. False: they are as before.
     pub(in crate::auth) async fn fetch(
         &self,
-        (send, request): (SendToProvider, ProviderRequest),
+        send: SendToProvider,
+        request: ProviderRequest,
         now: u64,
     ) -> bool {
         let seen = self.number();

@@ -108,7 +108,7 @@ impl Auth {
         let issuers = self.0.jwt.all.load();
         let issuer = of(&issuers, &read.claims).ok_or(InvalidJwt::Issuer)?;
         let keys = issuer.keys_at(now).ok_or(InvalidJwt::NoKeys)?;
-        let verified = read.verify(token, (&Rules::of(&issuer.config), &keys), now)?;
+        let verified = read.verify(token, &Rules::of(&issuer.config), &keys, now)?;
         let key = sha256(token.as_bytes());
         if self.0.jwt.revoked().contains_key(&key) {
             return Err(InvalidJwt::Revoked);
@@ -193,7 +193,7 @@ impl Auth {
         };
         let request = ProviderRequest::get(url, ca_file.as_ref());
         let send: SendToProvider = *send;
-        if issuer.keys.fetch((send, request), now).await
+        if issuer.keys.fetch(send, request, now).await
             && let Some(keys) = issuer.keys_at(now)
         {
             self.end_jwt_sessions(issuer, |federated| !keys.has(&federated.key));

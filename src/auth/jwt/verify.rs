@@ -137,7 +137,8 @@ impl Unverified {
     pub(in crate::auth) fn verify(
         &self,
         token: &str,
-        (rules, keys): (&Rules<'_>, &KeySet),
+        rules: &Rules<'_>,
+        keys: &KeySet,
         now: u64,
     ) -> Result<Verified, InvalidJwt> {
         let algorithm = self.header.alg;

@@ -39,14 +39,15 @@ impl Auth {
     /// Verifies a logout token; it counts once, at one gateway. Then all sessions are known that it may be about.
     pub async fn verify_logout(
         &self,
-        (provider, token): (&str, &str),
+        provider: &str,
+        token: &str,
         now: u64,
     ) -> Result<LogoutOf, OidcError> {
         let provider = self.0.oidc.find(provider).ok_or(OidcError::NoProvider)?;
         let send = self.send_to_provider()?;
         let metadata = provider.metadata(send, now).await?;
-        let token = (token, &["logout+jwt", "jwt"][..]);
-        let verified = provider.verify((send, &metadata), token, now).await?;
+        let types = ["logout+jwt", "jwt"];
+        let verified = provider.verify(send, &metadata, token, &types, now).await?;
         let claims = &verified.claims;
         let events = claims.get("events").and_then(Json::as_object);
         let is_logout = events.is_some_and(|events| events.contains_key(EVENT));

@@ -187,7 +187,8 @@ impl Auth {
     /// The sign-in that a browser has begun with this provider, by its cookie and `state`. It can be finished once.
     pub fn pending_oidc(
         &self,
-        (provider, cookie): (&str, &str),
+        provider: &str,
+        cookie: &str,
         returned: &ProviderReturn,
         now: u64,
     ) -> Result<PendingSignIn, OidcError> {
@@ -205,7 +206,7 @@ impl Auth {
         }
         // At each gateway; the provider takes a code once (RFC 6749 §4.1.2).
         let ends = now.saturating_add(sealed::LIFETIME);
-        self.use_once((b"state", pending.state.as_bytes()), ends, now)?;
+        self.use_once(b"state", pending.state.as_bytes(), ends, now)?;
         Ok(pending)
     }
 
@@ -246,11 +247,11 @@ impl Auth {
             ("redirect_uri", &pending.redirect_uri),
             ("code_verifier", &pending.verifier),
         ];
-        let tokens = provider.tokens((send, &metadata), &form, now).await?;
+        let tokens = provider.tokens(send, &metadata, &form, now).await?;
         let token = tokens.id.as_ref();
         let token = token.ok_or(OidcError::Invalid("it hands out no ID token"))?;
         let verified = provider
-            .verify((send, &metadata), (token.reveal(), &["jwt"]), now)
+            .verify(send, &metadata, token.reveal(), &["jwt"], now)
             .await?;
         let nonce = text(&verified.claims, "nonce").unwrap_or_default();
         if !constant_time_eq(nonce.as_bytes(), pending.nonce.as_bytes()) {
@@ -260,7 +261,7 @@ impl Auth {
         // Of the ID token only: the user info is of the user, not of this sign-in.
         let factor = second_factor::given(&provider.config, &verified.claims, now);
         let claims = self
-            .with_user_info((&provider, &metadata), (&tokens, verified.claims), now)
+            .with_user_info(&provider, &metadata, &tokens, verified.claims, now)
             .await?;
         let config = &provider.config;
         let permissions = FederatedPermissions::of(&config.grants, &claims);
@@ -280,15 +281,17 @@ impl Auth {
     /// The claims of the ID token, and those of the user info of the same user, which are newer.
     async fn with_user_info(
         &self,
-        (provider, metadata): (&Provider, &Metadata),
-        (tokens, mut claims): (&Tokens, Claims),
+        provider: &Provider,
+        metadata: &Metadata,
+        tokens: &Tokens,
+        mut claims: Claims,
         now: u64,
     ) -> Result<Claims, OidcError> {
         let Some(url) = &metadata.user_info else {
             return Ok(claims);
         };
         let send = self.send_to_provider()?;
-        let info = provider.user_info((send, url), &tokens.access, now).await?;
+        let info = provider.user_info(send, url, &tokens.access, now).await?;
         // OpenID Connect Core 1.0 §5.3.4.
         if info.get("sub") != claims.get("sub") {
             return Err(OidcError::Invalid("its user info is of another user"));
@@ -303,12 +306,7 @@ impl Auth {
     }
 
     /// Remembers what counts once, until a time.
-    fn use_once(
-        &self,
-        (kind, text): (&[u8], &[u8]),
-        until: u64,
-        now: u64,
-    ) -> Result<(), OidcError> {
+    fn use_once(&self, kind: &[u8], text: &[u8], until: u64, now: u64) -> Result<(), OidcError> {
         let mut used = self.0.oidc.used.lock();
         if used.len() >= MAX_USED {
             used.retain(|_, ends| *ends > now);

@@ -141,18 +141,20 @@ impl Provider {
     /// Sends a form to the token endpoint, with the gateway's secret.
     pub(super) async fn tokens(
         &self,
-        (send, metadata): (SendToProvider, &Metadata),
+        send: SendToProvider,
+        metadata: &Metadata,
         fields: &[(&str, &str)],
         now: u64,
     ) -> Result<Tokens, OidcError> {
         self.is_there(now)?;
-        let tokens = self.ask_for_tokens((send, metadata), fields).await;
+        let tokens = self.ask_for_tokens(send, metadata, fields).await;
         self.noted(tokens, now)
     }
 
     async fn ask_for_tokens(
         &self,
-        (send, metadata): (SendToProvider, &Metadata),
+        send: SendToProvider,
+        metadata: &Metadata,
         fields: &[(&str, &str)],
     ) -> Result<Tokens, OidcError> {
         let (form, authorization) = self.token_request(metadata, fields);
@@ -196,18 +198,20 @@ impl Provider {
     /// What the provider says now of the user of an access token.
     pub(super) async fn user_info(
         &self,
-        (send, url): (SendToProvider, &ProviderUrl),
+        send: SendToProvider,
+        url: &ProviderUrl,
         access_token: &Secret,
         now: u64,
     ) -> Result<Claims, OidcError> {
         self.is_there(now)?;
-        let info = self.ask_for_user_info((send, url), access_token).await;
+        let info = self.ask_for_user_info(send, url, access_token).await;
         self.noted(info, now)
     }
 
     async fn ask_for_user_info(
         &self,
-        (send, url): (SendToProvider, &ProviderUrl),
+        send: SendToProvider,
+        url: &ProviderUrl,
         access_token: &Secret,
     ) -> Result<Claims, OidcError> {
         let bearer = Secret::new(format!("Bearer {}", access_token.reveal()));
@@ -227,15 +231,17 @@ impl Provider {
     /// Verifies an ID token or a logout token; fetches the keys if its key is not known.
     pub(super) async fn verify(
         &self,
-        (send, metadata): (SendToProvider, &Metadata),
-        (token, types): (&str, &[&str]),
+        send: SendToProvider,
+        metadata: &Metadata,
+        token: &str,
+        types: &[&str],
         now: u64,
     ) -> Result<Verified, OidcError> {
         let first = self.verified(token, types, now);
         if !matches!(first, Err(InvalidJwt::UnknownKey | InvalidJwt::NoKeys)) {
             return Ok(first?);
         }
-        self.keys.fetch((send, self.get(&metadata.keys)), now).await;
+        self.keys.fetch(send, self.get(&metadata.keys), now).await;
         Ok(self.verified(token, types, now)?)
     }
 
@@ -254,7 +260,7 @@ impl Provider {
             max_lifetime: MAX_LIFETIME,
             types,
         };
-        let verified = read(token)?.verify(token, (&rules, &keys), now)?;
+        let verified = read(token)?.verify(token, &rules, &keys, now)?;
         // Made for several programs, or by the order of another one (OpenID Connect Core 1.0 §3.1.3.7).
         let party = verified
             .claims

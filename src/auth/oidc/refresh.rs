@@ -146,11 +146,11 @@ impl Auth {
                 ("grant_type", "refresh_token"),
                 ("refresh_token", refresh.reveal()),
             ];
-            let tokens = provider.tokens((send, &metadata), &form, now).await?;
+            let tokens = provider.tokens(send, &metadata, &form, now).await?;
             access = tokens.access.clone();
             if let Some(token) = &tokens.id {
-                let token = (token.reveal(), &["jwt"][..]);
-                claims = provider.verify((send, &metadata), token, now).await?.claims;
+                let verified = provider.verify(send, &metadata, token.reveal(), &["jwt"], now);
+                claims = verified.await?.claims;
                 if subject(&claims)? != session.subject {
                     return Err(OidcError::Invalid("its ID token is of another user"));
                 }
@@ -158,7 +158,7 @@ impl Auth {
             session.lock().keep(tokens);
         }
         if let Some(url) = &metadata.user_info {
-            let info = provider.user_info((send, url), &access, now).await?;
+            let info = provider.user_info(send, url, &access, now).await?;
             if subject(&info)? != session.subject {
                 return Err(OidcError::Invalid("its user info is of another user"));
             }

@@ -108,7 +108,7 @@ impl Auth {
             subject: user.subject,
             session: user.session,
             signed_by: user.key,
-            state: Mutex::new(State::new((user.tokens, user.claims), &config, now)),
+            state: Mutex::new(State::new(user.tokens, user.claims, &config, now)),
             provider: user.provider,
         });
         row.provider = self.sealed_oidc(&known);
@@ -116,7 +116,7 @@ impl Auth {
             self.0.store.save_session(row.clone()).await?;
         }
         let admit = |session| self.0.registry.admit(session);
-        let ended = self.begin_oidc_session(&known, &row, (permissions, now), admit);
+        let ended = self.begin_oidc_session(&known, &row, permissions, now, admit);
         // A reload since the sign-in began has not seen the session.
         let Some(ended) = ended.filter(|_| self.0.oidc.has(&known.provider)) else {
             self.0.registry.sessions().end_one(&key);
@@ -137,7 +137,8 @@ impl Auth {
         &self,
         known: &Arc<OidcSession>,
         row: &SessionRow,
-        (permissions, now): (FederatedPermissions, u64),
+        permissions: FederatedPermissions,
+        now: u64,
         begin: impl FnOnce(Session) -> T,
     ) -> T {
         let config = &known.provider.config;
@@ -173,7 +174,7 @@ impl Auth {
             state: Mutex::new(stored.state()),
         });
         let restore = |session| self.0.registry.restore(session);
-        self.begin_oidc_session(&known, row, (permissions, now), restore);
+        self.begin_oidc_session(&known, row, permissions, now, restore);
         // A reload may not have seen it.
         self.0.oidc.has(&known.provider)
     }

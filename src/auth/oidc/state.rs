@@ -21,7 +21,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new((tokens, claims): (Tokens, Claims), config: &config::Oidc, now: u64) -> Self {
+    pub(super) fn new(tokens: Tokens, claims: Claims, config: &config::Oidc, now: u64) -> Self {
         Self {
             claims,
             tokens,

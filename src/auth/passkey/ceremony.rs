@@ -170,8 +170,10 @@ fn attested(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Checks the signature of an assertion (§7.2 steps 19 and 20) by a key as `SubjectPublicKeyInfo`.
 pub(super) fn signature(
-    (algorithm, key): (i64, &[u8]),
-    (authenticator_data, client_data): (&[u8], &[u8]),
+    algorithm: i64,
+    key: &[u8],
+    authenticator_data: &[u8],
+    client_data: &[u8],
     signature: &[u8],
 ) -> Result<(), PasskeyError> {
     let signed = [authenticator_data, &sha256(client_data)].concat();
@@ -390,7 +392,7 @@ mod tests {
         ];
         for (algorithm, key, made) in &all {
             let check = |client: &[u8], made: &[u8]| {
-                signature((*algorithm, key.as_slice()), (data, client), made)
+                signature(*algorithm, key.as_slice(), data, client, made)
             };
             assert_eq!(check(client, made), Ok(()), "{algorithm}");
             assert_eq!(check(b"other", made), Err(PasskeyError::Signature));

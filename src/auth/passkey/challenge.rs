@@ -106,8 +106,10 @@ impl Challenges {
     /// question, which the one who has a right answer asks.
     pub(super) fn open(
         &self,
-        (cookie, session): (&str, &str),
-        (purpose, site): (Purpose, &PasskeySite),
+        cookie: &str,
+        session: &str,
+        purpose: Purpose,
+        site: &PasskeySite,
         now: u64,
     ) -> Result<Challenge, PasskeyError> {
         let opened: Option<Challenge> = self.0.open(PURPOSE, cookie);
@@ -141,7 +143,7 @@ mod tests {
         challenge.session = "one".into();
         let cookie = challenges.begin(&challenge, ().into()).unwrap().cookie;
         let open = |session, purpose, site: &PasskeySite, now| {
-            challenges.open((cookie.reveal(), session), (purpose, site), now)
+            challenges.open(cookie.reveal(), session, purpose, site, now)
         };
         let error = Err(PasskeyError::Challenge);
         assert_eq!(open("two", Purpose::StepUp, &here, 1000), error);
@@ -151,7 +153,7 @@ mod tests {
         let elsewhere = open("one", Purpose::StepUp, &site("b.example"), 1000);
         assert_eq!(elsewhere, Err(PasskeyError::Origin));
         let foreign =
-            Challenges::new(None).open((cookie.reveal(), "one"), (Purpose::StepUp, &here), 1000);
+            Challenges::new(None).open(cookie.reveal(), "one", Purpose::StepUp, &here, 1000);
         assert_eq!(foreign, error, "another gateway's");
 
         assert_eq!(open("one", Purpose::StepUp, &here, 1299), Ok(challenge));

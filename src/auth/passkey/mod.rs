@@ -12,7 +12,7 @@ mod registry;
 pub use ceremony::{Assertion, PasskeyError, Registration};
 pub(super) use challenge::Challenges;
 pub use challenge::{PasskeyBegun, PasskeySite};
-pub use registry::{AddPasskeyError, PasskeyInfo, PasskeySelector};
+pub use registry::{AddPasskeyError, NewPasskey, PasskeyInfo, PasskeySelector};
 
 use super::pair::Pair;
 use super::session::{Session, new_token};
@@ -74,7 +74,7 @@ impl Auth {
         now: u64,
     ) -> Result<(SmolStr, Issued), SignInError> {
         let row = self
-            .check_passkey(&answer, (None, client.address), now)
+            .check_passkey(&answer, None, client.address, now)
             .await?;
         let users = self.0.registry.users();
         let token = new_token();
@@ -124,11 +124,12 @@ impl Auth {
     pub async fn check_second_factor(
         &self,
         answer: PasskeyAnswer,
-        (caller, address): (&Caller, IpAddr),
+        caller: &Caller,
+        address: IpAddr,
         now: u64,
     ) -> Result<bool, SignInError> {
-        let whom = (Some(caller), address);
-        self.check_passkey(&answer, whom, now).await.map(|_| true)
+        let checked = self.check_passkey(&answer, Some(caller), address, now);
+        checked.await.map(|_| true)
     }
 
     /// Checks the password of a session's user again, with the code of the second factor if there is one. Gives whether there is.
@@ -160,7 +161,8 @@ impl Auth {
     async fn check_passkey(
         &self,
         answer: &PasskeyAnswer,
-        (caller, address): (Option<&Caller>, IpAddr),
+        caller: Option<&Caller>,
+        address: IpAddr,
         now: u64,
     ) -> Result<PasskeyRow, SignInError> {
         let found = self.0.store.passkey(answer.assertion.raw_id.0.clone());
@@ -215,8 +217,9 @@ impl Auth {
             Some(_) => Purpose::StepUp,
             None => Purpose::SignIn,
         };
-        let from = (answer.cookie.as_str(), session.as_str());
-        let challenge = match self.0.challenges.open(from, (purpose, &answer.site), now) {
+        let challenges = &self.0.challenges;
+        let opened = challenges.open(&answer.cookie, &session, purpose, &answer.site, now);
+        let challenge = match opened {
             Ok(challenge) => challenge,
             Err(error) => return Ok(Err(error)),
         };
@@ -278,8 +281,13 @@ impl PasskeyAnswer {
         let (client, authenticator) = (&response.client_data.0, &response.authenticator_data.0);
         ceremony::client_data(client, &expected)?;
         let data = ceremony::authenticator_data(authenticator, &expected)?;
-        let key = (row.algorithm, row.key.as_slice());
-        ceremony::signature(key, (authenticator, client), &response.signature.0)?;
+        ceremony::signature(
+            row.algorithm,
+            &row.key,
+            authenticator,
+            client,
+            &response.signature.0,
+        )?;
         Ok(data.counter)
     }
 }

@@ -19,6 +19,15 @@ const MAX_NAME: usize = 64;
 /// Characters of a passkey's id for people: 64 bits, so that no two of a gateway have the same. Our choice.
 const ID: usize = 16;
 
+/// The passkey that a browser has made, with the user's name for it.
+#[derive(Debug, Deserialize)]
+pub struct NewPasskey {
+    /// The user's name for it.
+    pub name: String,
+    /// The credential.
+    pub credential: Registration,
+}
+
 /// A passkey as it may be shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PasskeyInfo {
@@ -97,19 +106,23 @@ impl Auth {
     pub async fn register_passkey(
         &self,
         caller: &Caller,
-        (cookie, site): (&str, &PasskeySite),
-        (name, made): (String, Registration),
+        cookie: &str,
+        site: &PasskeySite,
+        new: NewPasskey,
         now: u64,
     ) -> Result<PasskeyInfo, AddPasskeyError> {
         let (session, _) = self.confirmed(caller, now).await?;
+        let NewPasskey {
+            name,
+            credential: made,
+        } = new;
         let length = name.chars().count();
         if !(1..=MAX_NAME).contains(&length) || name.chars().any(char::is_control) {
             return Err(AddPasskeyError::Name);
         }
-        let from = (cookie, session_id(session));
-        let from = (from.0, from.1.as_str());
-        let purpose = (Purpose::Registration, site);
-        let challenge = self.0.challenges.open(from, purpose, now)?;
+        let (session_id, purpose) = (session_id(session), Purpose::Registration);
+        let challenges = &self.0.challenges;
+        let challenge = challenges.open(cookie, &session_id, purpose, site, now)?;
         let (counter, handle) = check(&made, &challenge)?;
         if !self.use_challenge(&challenge, now).await? {
             return Err(PasskeyError::Challenge.into());
