@@ -166,8 +166,9 @@ impl Metrics {
         status: u16,
         traffic: Traffic,
     ) {
-        let request = (class, method, status);
-        self.requests.answered(&self.recorder, request, traffic);
+        let recorder = &self.recorder;
+        self.requests
+            .answered(recorder, class, method, status, traffic);
     }
 
     /// Counts a request as under way until the guard is dropped.
@@ -270,8 +271,8 @@ impl Metrics {
     /// A deployment has ended. `kind` is the type's name as clients spell it, `api` the API version 1 or 2.
     pub fn deployment(&self, kind: &str, api: u8, result: Deployed, target: Target) {
         let api = usize::from(api != 1);
-        let ended = (result, target);
-        self.deployments.ended(&self.recorder, (kind, api), ended);
+        let recorder = &self.recorder;
+        self.deployments.ended(recorder, kind, api, result, target);
     }
 
     /// A phase of a deployment of this type has ended.

@@ -73,7 +73,9 @@ impl Requests {
     pub(super) fn answered(
         &self,
         r: &PrometheusRecorder,
-        (class, method, status): (RouteClass, &Method, u16),
+        class: RouteClass,
+        method: &Method,
+        status: u16,
         traffic: Traffic,
     ) {
         let (class, method) = (class as usize, labels::method(method));
@@ -287,8 +289,10 @@ impl Deployments {
     pub(super) fn ended(
         &self,
         r: &PrometheusRecorder,
-        (kind, api): (&str, usize),
-        (result, target): (Deployed, Target),
+        kind: &str,
+        api: usize,
+        result: Deployed,
+        target: Target,
     ) {
         let kind = labels::deployment_type(kind);
         let (result, target) = (result as usize, target as usize);

@@ -90,7 +90,7 @@ impl Upstream {
                 "Whether the upstream accepts the gateway's account, or needs none.",
             ),
             sign_ins: UpstreamSignIn::NAMES.map(sign_in),
-            tunnels: Tunnels::register(r, own),
+            tunnels: Tunnels::register(r, name),
         }
     }
 
@@ -178,7 +178,8 @@ impl Upstream {
 }
 
 impl Tunnels {
-    fn register(r: &PrometheusRecorder, own: (&'static str, &str)) -> Self {
+    fn register(r: &PrometheusRecorder, name: &str) -> Self {
+        let own = ("upstream", name);
         let closed = |cause| {
             let help = "Tunnels to the upstream that have ended.";
             let labels = [own, ("cause", cause)];
