@@ -149,8 +149,9 @@ impl Sink {
             let last = match ready {
                 Ok(Ok(last)) => last,
                 Ok(Err(_)) => return,
-                Err(probed) => {
-                    self.prove(&mut unproven, probed, &mut reader, clock).await;
+                Err((up_to, probed)) => {
+                    self.prove(&mut unproven, up_to, probed, &mut reader, clock)
+                        .await;
                     continue;
                 }
             };
@@ -214,11 +215,11 @@ impl Sink {
     async fn prove(
         &self,
         unproven: &mut Unproven,
-        result: (u64, Result<(), String>),
+        up_to: u64,
+        mut probed: Result<(), String>,
         reader: &mut Reader,
         clock: fn() -> Duration,
     ) {
-        let (up_to, mut probed) = result;
         let since = unproven.since.take();
         if probed.is_ok() {
             self.keep(up_to).await;
