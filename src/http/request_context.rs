@@ -463,6 +463,7 @@ impl<'a> RequestContext<'a> {
 fn begin_trace(gateway: &Gateway, peer: &Peer, head: &Parts) -> Option<Box<Trace>> {
     let tracer = gateway.tracer.as_ref()?;
     let trusted = peer.is_gateway || peer.trusted;
-    let now = (unix_time(), Instant::now());
-    Some(Box::new(tracer.begin(&head.headers, trusted, now)))
+    let (now, began) = (unix_time(), Instant::now());
+    let trace = tracer.begin(&head.headers, trusted, now, began);
+    Some(Box::new(trace))
 }

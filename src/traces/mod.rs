@@ -113,9 +113,15 @@ impl Tracer {
         })))
     }
 
-    /// Begins the trace of a request, or continues it. `trusted`: whether the client's `traceparent` counts; `began`: now,
-    /// since 1970 and by the clock of the durations.
-    pub fn begin(&self, headers: &HeaderMap, trusted: bool, began: (Duration, Instant)) -> Trace {
+    /// Begins the trace of a request, or continues it. `trusted`: whether the client's `traceparent` counts; `now`:
+    /// since 1970; `began`: the same moment by the clock of the durations.
+    pub fn begin(
+        &self,
+        headers: &HeaderMap,
+        trusted: bool,
+        now: Duration,
+        began: Instant,
+    ) -> Trace {
         let named = SpanContext::read(headers);
         let parent = named.filter(|_| trusted);
         let wanted = match parent {
@@ -130,13 +136,13 @@ impl Tracer {
             context: SpanContext {
                 trace: parent.map_or_else(random, |parent| parent.trace),
                 span: random(),
-                sampled: wanted && self.admits(began.0.as_secs()),
+                sampled: wanted && self.admits(now.as_secs()),
             },
             parent: parent.map(|parent| parent.span),
             link: named.filter(|_| !trusted),
             state: parent.and_then(|_| context::state(headers)),
             call: None,
-            began,
+            began: (now, began),
             tracer: self.clone(),
         }
     }

@@ -21,8 +21,13 @@ fn named(flags: &str) -> HeaderMap {
     headers
 }
 
-fn at(seconds: u64) -> (Duration, Instant) {
-    (Duration::from_secs(seconds), Instant::now())
+fn begin(tracer: &Tracer, headers: &HeaderMap, trusted: bool, second: u64) -> Trace {
+    tracer.begin(
+        headers,
+        trusted,
+        Duration::from_secs(second),
+        Instant::now(),
+    )
 }
 
 #[tokio::test]
@@ -30,14 +35,14 @@ async fn a_trusted_parent_decides_and_no_other() {
     for (ratio, chance) in [("0.0", false), ("1.0", true)] {
         let tracer = tracer(&format!("ratio = {ratio}"));
         for (flags, sampled) in [("00", false), ("01", true)] {
-            let trace = tracer.begin(&named(flags), true, at(1));
+            let trace = begin(&tracer, &named(flags), true, 1);
             assert_eq!(trace.is_recorded(), sampled);
             assert_eq!(trace.context.trace, [0xab; 16]);
             assert_eq!(trace.parent, Some([0xcd; 8]));
             let headers = trace.headers().unwrap();
             assert_eq!(headers.state.unwrap(), "a=1");
 
-            let trace = tracer.begin(&named(flags), false, at(1));
+            let trace = begin(&tracer, &named(flags), false, 1);
             assert_eq!(trace.is_recorded(), chance);
             assert_ne!(trace.context.trace, [0xab; 16]);
             assert_eq!((trace.parent, trace.link.is_some()), (None, true));
@@ -52,7 +57,7 @@ async fn a_trusted_parent_decides_and_no_other() {
 async fn the_requests_recorded_in_a_second_are_limited() {
     let tracer = tracer("ratio = 1.0\nmax_per_second = 3");
     let recorded = |second| {
-        let begun = (0..10).map(|_| tracer.begin(&named("01"), true, at(second)));
+        let begun = (0..10).map(|_| begin(&tracer, &named("01"), true, second));
         begun.filter(Trace::is_recorded).count()
     };
     assert_eq!((recorded(7), recorded(7), recorded(8)), (3, 0, 3));
@@ -62,7 +67,7 @@ async fn the_requests_recorded_in_a_second_are_limited() {
 async fn spans_beyond_the_queue_are_dropped_and_counted() {
     let metrics = Metrics::new();
     let tracer = Tracer::open(&config("ratio = 1.0"), &metrics, String::new()).unwrap();
-    let trace = tracer.begin(&HeaderMap::new(), false, at(1));
+    let trace = begin(&tracer, &HeaderMap::new(), false, 1);
     // The task that takes them out does not run before this ends.
     for _ in 0..QUEUE + 5 {
         trace.record(trace.request("GET", Instant::now()));
