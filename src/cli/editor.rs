@@ -100,7 +100,7 @@ async fn archive(
 ) -> Result<Vec<u8>, String> {
     let url = format!("{registry}{}", package.path());
     let url: Uri = url.parse().map_err(|error| format!("{url}: {error}"))?;
-    let bytes = download(&url, ca_file, (MAX_ARCHIVE, TIMEOUT)).await?;
+    let bytes = download(&url, ca_file, MAX_ARCHIVE, TIMEOUT).await?;
     Ok(bytes.into())
 }
 

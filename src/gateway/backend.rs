@@ -347,7 +347,7 @@ pub(super) fn runtimes(
     let mut runtimes = Vec::new();
     for behind in &config.upstreams {
         let upstream = match &config.cluster {
-            Some(cluster) => Upstream::open_in_cluster(behind.clone(), (cluster, None), metrics)?,
+            Some(cluster) => Upstream::open_in_cluster(behind.clone(), cluster, None, metrics)?,
             None => Upstream::open(behind.clone(), metrics)?,
         };
         runtimes.push((behind.mount.clone(), Runtime::Upstream(upstream)));

@@ -34,7 +34,7 @@ pub(super) fn send(
             form,
             authorization,
         } = request;
-        let answer = ask(url.uri(), ca_file.as_deref(), (form, authorization)).await?;
+        let answer = ask(url.uri(), ca_file.as_deref(), form, authorization).await?;
         Ok(ProviderResponse {
             outcome: match answer.answered {
                 Answered::Success => ProviderOutcome::Success,

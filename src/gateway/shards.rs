@@ -40,7 +40,7 @@ impl Shards {
             let mut engine = engine.clone();
             engine.mount.name = format!("{}-{name}", engine.mount.name);
             engine.socket = Some(process.socket.clone());
-            let upstream = Upstream::open_in_cluster(engine, (cluster, Some(name)), metrics)?;
+            let upstream = Upstream::open_in_cluster(engine, cluster, Some(name), metrics)?;
             Ok((name.clone(), upstream))
         };
         let upstreams = cluster.shards.iter().map(upstream);

@@ -46,7 +46,8 @@ pub enum Answered {
 pub async fn ask(
     url: &Uri,
     ca_file: Option<&Path>,
-    (form, authorization): (Option<Secret>, Option<Secret>),
+    form: Option<Secret>,
+    authorization: Option<Secret>,
 ) -> io::Result<Answer> {
     let sent = async {
         let request = request(url, form, authorization)?;

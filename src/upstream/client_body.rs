@@ -194,7 +194,8 @@ mod tests {
     async fn read(
         frames: Vec<Frame<Bytes>>,
         length: Option<u64>,
-        (version, marked): (Version, bool),
+        version: Version,
+        marked: bool,
     ) -> (Vec<String>, Result<(), BodyError>) {
         let pieces = Pieces {
             frames,
@@ -218,36 +219,46 @@ mod tests {
 
     const HTTP_1: (Version, bool) = (Version::HTTP_11, false);
     const HTTP_2: (Version, bool) = (Version::HTTP_2, true);
-    /// A stream that was reset.
-    const RESET: (Version, bool) = (Version::HTTP_2, false);
 
     #[tokio::test]
     async fn a_body_must_have_exactly_the_announced_length() {
-        for way in [HTTP_1, HTTP_2] {
-            let body = read(vec![data("ab"), data("cd")], Some(4), way).await;
+        for (version, marked) in [HTTP_1, HTTP_2] {
+            let body = read(vec![data("ab"), data("cd")], Some(4), version, marked).await;
             assert_eq!(body, (vec!["ab".to_owned(), "cd".to_owned()], Ok(())));
-            let short = read(vec![data("ab")], Some(4), way).await;
+            let short = read(vec![data("ab")], Some(4), version, marked).await;
             assert_eq!(short, (vec!["ab".to_owned()], Err(BodyError::Incomplete)));
-            let long = read(vec![data("ab"), data("cd")], Some(3), way).await;
+            let long = read(vec![data("ab"), data("cd")], Some(3), version, marked).await;
             assert_eq!(long, (vec!["ab".to_owned()], Err(BodyError::Incomplete)));
         }
     }
 
     #[tokio::test]
     async fn a_reset_stream_is_not_a_complete_body() {
-        let (_, ended) = read(vec![data("ab")], None, RESET).await;
+        let (_, ended) = read(vec![data("ab")], None, Version::HTTP_2, false).await;
         assert_eq!(ended, Err(BodyError::Incomplete));
-        let (pieces, ended) = read(vec![data("ab")], None, HTTP_2).await;
+        let (pieces, ended) = read(vec![data("ab")], None, Version::HTTP_2, true).await;
         assert_eq!((pieces.len(), ended), (1, Ok(())));
     }
 
     #[tokio::test]
     async fn a_body_is_complete_only_after_its_trailers_are_accepted() {
-        for way in [HTTP_1, HTTP_2] {
+        for (version, marked) in [HTTP_1, HTTP_2] {
             for length in [None, Some(2)] {
-                let good = read(vec![data("ab"), trailers("x-checksum")], length, way).await;
+                let good = read(
+                    vec![data("ab"), trailers("x-checksum")],
+                    length,
+                    version,
+                    marked,
+                )
+                .await;
                 assert_eq!(good, (vec!["ab".to_owned()], Ok(())));
-                let bad = read(vec![data("ab"), trailers("authorization")], length, way).await;
+                let bad = read(
+                    vec![data("ab"), trailers("authorization")],
+                    length,
+                    version,
+                    marked,
+                )
+                .await;
                 assert_eq!(bad.1, Err(BodyError::Trailers));
                 assert_eq!(
                     bad.0.is_empty(),

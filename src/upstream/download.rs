@@ -15,7 +15,8 @@ use tokio::time::timeout;
 pub async fn download(
     url: &Uri,
     ca_file: Option<&Path>,
-    (limit, time): (usize, Duration),
+    limit: usize,
+    time: Duration,
 ) -> Result<Bytes, String> {
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     let host = url.authority().map_or("", |authority| authority.as_str());

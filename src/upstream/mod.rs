@@ -165,7 +165,8 @@ impl Upstream {
     /// Prepares connections to the engine of a cluster, wherever that runs.
     pub fn open_in_cluster(
         config: config::Upstream,
-        (cluster, shard): (&config::Cluster, Option<&str>),
+        cluster: &config::Cluster,
+        shard: Option<&str>,
         metrics: &Metrics,
     ) -> Result<Self, OpenError> {
         let metrics = metrics.upstream(&config.mount.name);
