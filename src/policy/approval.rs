@@ -202,8 +202,14 @@ mod tests {
         FlowSet::parse(format!("[{elements}]").as_bytes()).unwrap()
     }
 
-    /// The ids that need approval when the caller with these permissions replaces one text by another.
-    fn needed(patterns: &[&str], permissions: &[&str], (from, to): (&str, &str)) -> String {
+    /// Replaces one text of the flow set by another.
+    fn edit(from: &str, to: &str) -> String {
+        assert!(BEFORE.contains(from), "{from}");
+        BEFORE.replace(from, to)
+    }
+
+    /// Returns the ids that need approval when the caller with these permissions deploys this flow set.
+    fn needed(patterns: &[&str], permissions: &[&str], after: &str) -> String {
         let policy = Policy {
             approval: Approval {
                 flows: patterns.iter().map(ToString::to_string).collect(),
@@ -216,18 +222,28 @@ mod tests {
             user: "ann",
             permissions: &permissions,
         };
-        assert!(BEFORE.contains(from), "{from}");
-        let (before, after) = (set(BEFORE), set(&BEFORE.replace(from, to)));
+        let (before, after) = (set(BEFORE), set(after));
         let sent = HashSet::new();
         let deployment = Deployment::new(&before, &after, &sent);
         let found = needs_approval(&policy, who, &deployment);
         found.map_or_else(String::new, |found| found.nodes.join(" "))
     }
 
-    const P1: (&str, &str) = (r#""z":"p","x":1"#, r#""z":"p","x":2"#);
-    const Q1: (&str, &str) = (r#""z":"q","x":1"#, r#""z":"q","x":2"#);
-    const S1: (&str, &str) = (r#""z":"s","x":1"#, r#""z":"s","x":2"#);
-    const CONFIG: (&str, &str) = (r#""type":"config""#, r#""type":"other""#);
+    fn change_p1() -> String {
+        edit(r#""z":"p","x":1"#, r#""z":"p","x":2"#)
+    }
+
+    fn change_q1() -> String {
+        edit(r#""z":"q","x":1"#, r#""z":"q","x":2"#)
+    }
+
+    fn change_s1() -> String {
+        edit(r#""z":"s","x":1"#, r#""z":"s","x":2"#)
+    }
+
+    fn change_config() -> String {
+        edit(r#""type":"config""#, r#""type":"other""#)
+    }
 
     #[test]
     fn patterns_name_flows_by_id_label_or_variable() {
@@ -239,38 +255,58 @@ mod tests {
             ("*", "p1", "q1"),
             ("nothing", "", ""),
         ] {
-            assert_eq!(needed(&[pattern], &["flows.write"], P1), p1, "{pattern}");
-            assert_eq!(needed(&[pattern], &["flows.write"], Q1), q1, "{pattern}");
+            assert_eq!(
+                needed(&[pattern], &["flows.write"], &change_p1()),
+                p1,
+                "{pattern}"
+            );
+            assert_eq!(
+                needed(&[pattern], &["flows.write"], &change_q1()),
+                q1,
+                "{pattern}"
+            );
         }
-        assert_eq!(needed(&["p", "q"], &["write"], Q1), "q1");
-        assert_eq!(needed(&[], &["flows.write"], P1), "");
+        assert_eq!(needed(&["p", "q"], &["write"], &change_q1()), "q1");
+        assert_eq!(needed(&[], &["flows.write"], &change_p1()), "");
     }
 
     #[test]
     fn a_shared_element_counts_for_the_flows_that_use_it() {
-        let with = |pattern: &str, change| needed(&[pattern], &["flows.write"], change);
-        assert_eq!([with("p", S1), with("q", S1)], ["s1", ""]);
-        assert_eq!([with("shared", S1), with("shared", CONFIG)], ["s1", "c"]);
-        assert_eq!([with("p", CONFIG), with("*", CONFIG)], ["", "c"]);
+        let with = |pattern: &str, after: &str| needed(&[pattern], &["flows.write"], after);
+        assert_eq!(
+            [with("p", &change_s1()), with("q", &change_s1())],
+            ["s1", ""]
+        );
+        assert_eq!(
+            [
+                with("shared", &change_s1()),
+                with("shared", &change_config())
+            ],
+            ["s1", "c"]
+        );
+        assert_eq!(
+            [with("p", &change_config()), with("*", &change_config())],
+            ["", "c"]
+        );
         // From then on, or until then.
-        let used = (r#""z":"q","x":1"#, r#""z":"q","x":1,"uses":"c""#);
-        assert_eq!(with("q", used), "q1");
-        assert_eq!(with("p", (r#""subflow:s""#, r#""other""#)), "p1");
+        let used = edit(r#""z":"q","x":1"#, r#""z":"q","x":1,"uses":"c""#);
+        assert_eq!(with("q", &used), "q1");
+        assert_eq!(with("p", &edit(r#""subflow:s""#, r#""other""#)), "p1");
     }
 
     #[test]
     fn a_move_to_or_from_a_flow_and_another_order_of_such_flows_need_approval() {
-        let moved = (r#""type":"x","z":"q""#, r#""type":"x","z":"p""#);
-        assert_eq!(needed(&["p"], &["flows.write"], moved), "q1");
-        assert_eq!(needed(&["q"], &["flows.write"], moved), "q1");
-        assert_eq!(needed(&["r"], &["flows.write"], moved), "");
-        let label = (r#""label":"Test""#, r#""label":"Line 5""#);
-        assert_eq!(needed(&["Line*"], &["flows.write"], label), "q");
+        let moved = edit(r#""type":"x","z":"q""#, r#""type":"x","z":"p""#);
+        assert_eq!(needed(&["p"], &["flows.write"], &moved), "q1");
+        assert_eq!(needed(&["q"], &["flows.write"], &moved), "q1");
+        assert_eq!(needed(&["r"], &["flows.write"], &moved), "");
+        let label = edit(r#""label":"Test""#, r#""label":"Line 5""#);
+        assert_eq!(needed(&["Line*"], &["flows.write"], &label), "q");
         let test = r#"{"id":"q","type":"tab","label":"Test"}"#;
         let line = r#"{"id":"r","type":"tab","label":"Line 4"}"#;
-        let (from, to) = (format!("{test},{line}"), format!("{line},{test}"));
-        assert_eq!(needed(&["q", "r"], &["flows.write"], (&from, &to)), "r q");
-        assert_eq!(needed(&["p", "r"], &["flows.write"], (&from, &to)), "");
+        let order = edit(&format!("{test},{line}"), &format!("{line},{test}"));
+        assert_eq!(needed(&["q", "r"], &["flows.write"], &order), "r q");
+        assert_eq!(needed(&["p", "r"], &["flows.write"], &order), "");
     }
 
     #[test]
@@ -281,7 +317,7 @@ mod tests {
             (&["write"], "p1"),
             (&["flows.write"], "p1"),
         ] {
-            assert_eq!(needed(&["*"], names, P1), expected, "{names:?}");
+            assert_eq!(needed(&["*"], names, &change_p1()), expected, "{names:?}");
             let mut policy = Policy::default();
             policy.approval.flows = vec!["*".to_owned()];
             let permissions = Permissions::of(names.iter().map(SmolStr::new).collect());

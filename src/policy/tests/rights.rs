@@ -13,7 +13,7 @@ fn set(elements: &str) -> FlowSet {
     FlowSet::parse(format!("[{elements}]").as_bytes()).unwrap()
 }
 
-fn refused(names: &[&str], (before, after): (&FlowSet, &FlowSet)) -> Vec<Vec<SmolStr>> {
+fn refused(names: &[&str], before: &FlowSet, after: &FlowSet) -> Vec<Vec<SmolStr>> {
     let permissions = Permissions::of(names.iter().map(SmolStr::new).collect());
     let who = Who {
         user: "ann",
@@ -52,7 +52,7 @@ fn a_flow_is_held_by_its_id_its_label_or_a_variable() {
         ("flows.write:", false),
         ("flows.read:t1", false),
     ] {
-        let found = refused(&[name], (&set(TWO), &set(&after)));
+        let found = refused(&[name], &set(TWO), &set(&after));
         assert_eq!(found.is_empty(), holds, "{name}: {found:?}");
     }
 }
@@ -75,12 +75,12 @@ fn a_node_that_moves_to_another_flow_needs_both() {
         r#""id":"n1","type":"x","z":"t1""#,
         r#""id":"n1","type":"x","z":"t2""#,
     );
-    let sets = (&set(TWO), &set(&after));
+    let (before, after) = (set(TWO), set(&after));
     for names in [&["flows.write:t1"], &["flows.write:t2"]] {
-        assert_eq!(refused(names, sets), [["n1"]]);
+        assert_eq!(refused(names, &before, &after), [["n1"]]);
     }
     let both = &["flows.write:t1", "flows.write:t2"];
-    assert_eq!(refused(both, sets), [[""; 0]; 0]);
+    assert_eq!(refused(both, &before, &after), [[""; 0]; 0]);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn the_order_of_other_tabs_stays() {
             .join(","))
     };
     let before = tabs(["a", "b", "c"]);
-    let with = |order| refused(&["flows.write:a"], (&before, &tabs(order)));
+    let with = |order| refused(&["flows.write:a"], &before, &tabs(order));
     assert_eq!(with(["b", "a", "c"]), [[""; 0]; 0]);
     assert_eq!(with(["a", "c", "b"]), [["c", "b"]]);
 }
@@ -125,7 +125,7 @@ fn the_order_of_other_tabs_stays() {
 fn a_new_flow_needs_a_right_to_it_and_an_unused_shared_element_the_right_to_shared_ones() {
     let with = |name: &str, added: &str| {
         let after = format!("{TWO},{added}");
-        refused(&[name], (&set(TWO), &set(&after))).is_empty()
+        refused(&[name], &set(TWO), &set(&after)).is_empty()
     };
     let tab = r#"{"id":"t9","type":"tab","label":"Line 9"}"#;
     assert!(with("flows.write:Line?9", tab) && !with("flows.write:t1", tab));
@@ -137,7 +137,7 @@ fn a_new_flow_needs_a_right_to_it_and_an_unused_shared_element_the_right_to_shar
     let before =
         format!(r#"{TWO},{{"id":"n8","type":"x","z":"t2","x":1,"y":1,"b":"brok\u0065r"}}"#);
     let after = format!("{before},{used}");
-    let found = refused(&["flows.write:t1"], (&set(&before), &set(&after)));
+    let found = refused(&["flows.write:t1"], &set(&before), &set(&after));
     assert_eq!(found, [["broker"]]);
 }
 
@@ -310,7 +310,7 @@ proptest! {
             names.push("flows.write:shared".to_owned());
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let found = refused(&names, (&before.flows(), &after.flows()));
+        let found = refused(&names, &before.flows(), &after.flows());
         prop_assert_eq!(found.is_empty(), is_covered(&tabs, shared, &before, &after), "{:?}", found);
     }
 }
