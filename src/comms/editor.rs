@@ -73,9 +73,14 @@ where
                 Source::Upstream(link, shards) => {
                     let (said, hears) = mpsc::channel(AHEAD);
                     session.source = Channel::Relay(said);
-                    let relay = |link| Relay::new(link, outbox.clone(), &comms.config);
-                    let shards = shards.iter().map(relay).collect();
-                    let away = Box::pin(relay(link).run_beside(shards, hears));
+                    let relay =
+                        |upstream, head| Relay::new(upstream, head, outbox.clone(), &comms.config);
+                    let shards = shards.iter();
+                    let shards = shards
+                        .map(|(upstream, head)| relay(upstream, head))
+                        .collect();
+                    let (upstream, head) = link;
+                    let away = Box::pin(relay(upstream, head).run_beside(shards, hears));
                     active(&mut served, &mut session, watch, away).await
                 }
             };

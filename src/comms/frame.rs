@@ -61,7 +61,7 @@ impl Frame {
         let Entries(entries) = serde_json::from_str(text).map_err(|_| FrameError::Foreign)?;
         let mut entries = entries.into_iter();
         match (entries.next(), entries.next(), entries.next()) {
-            (Some(only), None, None) => single(only),
+            (Some((key, value)), None, None) => single(&key, value),
             (Some((a, topic)), Some((b, data)), None) if a == "topic" && b == "data" => {
                 publish(topic, &data)
             }
@@ -73,8 +73,8 @@ impl Frame {
     }
 }
 
-fn single((key, value): (String, Json)) -> Result<Frame, FrameError> {
-    match (key.as_str(), value) {
+fn single(key: &str, value: Json) -> Result<Frame, FrameError> {
+    match (key, value) {
         ("auth", Json::String(token)) => Ok(Frame::Auth(Secret::new(token))),
         ("subscribe", Json::String(topic)) => Ok(Frame::Subscribe(topic)),
         _ => Err(FrameError::Foreign),

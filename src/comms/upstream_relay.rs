@@ -60,7 +60,8 @@ pub(super) struct Relay<'e> {
 impl<'e> Relay<'e> {
     /// A relay to this upstream, with this handshake; received frames go into the outbox.
     pub(super) fn new(
-        (upstream, head): &'e (Upstream, Box<LinkHead>),
+        upstream: &'e Upstream,
+        head: &'e LinkHead,
         outbox: Outbox,
         config: &'e config::Comms,
     ) -> Self {
