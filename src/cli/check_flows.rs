@@ -101,7 +101,7 @@ fn check(config: &Config, arguments: &CheckFlows) -> Result<(String, Report), St
     let is_engine = arguments.upstream.is_none() && has_engine;
     let policy = mount.map_or(&config.policy, |mount| &mount.policy);
     let types = types(config).filter(|_| is_engine);
-    let judged = judge_file(policy, who, (base, submission), types.as_deref());
+    let judged = judge_file(policy, who, base, submission, types.as_deref());
     let report = Report {
         judgement: judged.map_err(|error| error.to_string())?,
         may_deploy: permissions.cover_some(WRITE),

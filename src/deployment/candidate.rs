@@ -66,16 +66,16 @@ pub(super) fn proposed(
         Request::AddFlow(body) => {
             // 16 hexadecimal digits, as editors make them.
             let id = crypto::hex(&crypto::random::<8>());
-            let changed = add_flow(&shown(), &body, &id)?;
-            (single(changed), Some(id))
+            let (flows, credentials) = add_flow(&shown(), &body, &id)?;
+            (single(flows, credentials), Some(id))
         }
         Request::ReplaceFlow(id, body) => {
-            let changed = replace_flow(&shown(), &id, &body)?;
-            (single(changed), Some(id))
+            let (flows, credentials) = replace_flow(&shown(), &id, &body)?;
+            (single(flows, credentials), Some(id))
         }
         Request::RemoveFlow(id) => {
             let flows = remove_flow(&shown(), &id)?;
-            (single((flows, Credentials::default())), None)
+            (single(flows, Credentials::default()), None)
         }
     };
     let submission = whole(submission, &sight, by, &before.flows)?;
@@ -147,7 +147,7 @@ async fn stored(store: &Store) -> Result<Next, Error> {
     })
 }
 
-fn single((flows, credentials): (FlowSet, Credentials)) -> Submission {
+fn single(flows: FlowSet, credentials: Credentials) -> Submission {
     Submission {
         flows,
         credentials,

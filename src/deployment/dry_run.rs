@@ -59,7 +59,7 @@ impl Deployments {
         if sent.is_none() {
             refused.0.extend(policy::without_rev(&policy, who).0);
         }
-        let mut judgement = judge(&policy, who, (&before, submission), Some(&*types))?;
+        let mut judgement = judge(&policy, who, &before, submission, Some(&*types))?;
         refused.0.append(&mut judgement.verdict.0);
         judgement.verdict = refused;
         let plan = judgement.after.as_ref().map(|(after, sent)| {
@@ -83,18 +83,20 @@ impl Deployments {
 pub fn judge_file(
     policy: &Policy,
     who: Who<'_>,
-    (before, submission): (FlowSet, Submission),
+    before: FlowSet,
+    submission: Submission,
     types: Option<&Types>,
 ) -> Result<Judgement, Error> {
     let before = Active::new(before, Credentials::default(), None);
-    judge(policy, who, (&before, submission), types)
+    judge(policy, who, &before, submission, types)
 }
 
 /// Compares a submission with the policy as a deployment does: what its caller does not see stays as it is.
 fn judge(
     policy: &Policy,
     who: Who<'_>,
-    (before, submission): (&Active, Submission),
+    before: &Active,
+    submission: Submission,
     types: Option<&Types>,
 ) -> Result<Judgement, Error> {
     let request = Request::Flows {

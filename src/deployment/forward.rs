@@ -170,7 +170,7 @@ impl Deployments {
         let Some(found) = self.found(purpose, by.watch).await? else {
             return Ok(None);
         };
-        self.notice_outside_edit((known, &found), by.actor, by.now)
+        self.notice_outside_edit(known, &found, by.actor, by.now)
             .await?;
         self.compare(purpose.rev(), &found.rev)?;
         Ok(found.active)
@@ -193,7 +193,7 @@ impl Deployments {
             self.sent_there(&changed.flows, rev);
         }
         let rev = match change {
-            Some((kind, flows)) => self.keep_change((kind, rev, flows), by).await,
+            Some((kind, flows)) => self.keep_change(kind, rev, flows, by).await,
             None => rev,
         };
         self.tell_change_there(before, rev.as_deref(), by).await;
@@ -315,7 +315,7 @@ impl Deployments {
             Err(error) => return Err(error),
         };
         let active = Active::new(next.flows, Credentials::default(), None);
-        let types = self.types_for((old, &active), by.watch).await?;
+        let types = self.types_for(old, &active, by.watch).await?;
         let asked = Deployment {
             types: types.as_deref(),
             ..Deployment::new(&old.flows, &active.flows, &next.sent)

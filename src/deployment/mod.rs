@@ -272,7 +272,7 @@ impl Deployments {
         let kind = request.kind();
         let next = next(request, &before, &judged, &self.store).await?;
         let active = Arc::new(Active::new(next.flows, next.credentials, None));
-        let types = self.types_for((&before, &active), by.watch).await?;
+        let types = self.types_for(&before, &active, by.watch).await?;
         let asked = Deployment {
             types: types.as_deref(),
             ..Deployment::new(&before.flows, &active.flows, &next.sent)
@@ -298,8 +298,7 @@ impl Deployments {
             self.keep_outside_edit(by.actor, by.now).await?;
         }
         permit::still_permitted(&judged, by.watch, by.approval)?;
-        self.account_and_store((&before, &active), kind, &by)
-            .await?;
+        self.account_and_store(&before, &active, kind, &by).await?;
         phases.end(Phase::Store);
 
         // apply: the stored flow set is active, even if the engine is gone
@@ -310,13 +309,13 @@ impl Deployments {
         phases.end(Phase::Apply);
 
         let rev = active.rev.clone();
-        self.announce((before, active), &by).await;
+        self.announce(before, active, &by).await;
         let flow = next.flow;
         Ok(Deployed { rev, flow })
     }
 
     /// Tells editors, the watch over the flows and the proposal that was approved that other flows are active.
-    async fn announce(&self, (before, active): (Arc<Active>, Arc<Active>), by: &Authorized<'_>) {
+    async fn announce(&self, before: Arc<Active>, active: Arc<Active>, by: &Authorized<'_>) {
         let rev = active.rev.clone();
         let after = Arc::clone(&active.flows);
         self.active.send_replace(active);
@@ -330,7 +329,8 @@ impl Deployments {
     /// requires. With both done, it is the one that every start finds.
     async fn account_and_store(
         &self,
-        (before, active): (&Active, &Active),
+        before: &Active,
+        active: &Active,
         kind: DeploymentType,
         by: &Authorized<'_>,
     ) -> Result<(), Error> {

@@ -93,7 +93,8 @@ impl Deployments {
     /// The types that the runtime has, if a rule for this caller needs them.
     pub(super) async fn types_for(
         &self,
-        (before, after): (&Active, &Active),
+        before: &Active,
+        after: &Active,
         watch: &mut AuthWatch,
     ) -> Result<Option<Box<Types>>, Error> {
         let permissions = permissions(watch.caller());

@@ -61,7 +61,8 @@ impl Deployments {
     /// gateways share cannot be read or written.
     pub(super) async fn notice_outside_edit(
         &self,
-        (known, found): (&mut Option<String>, &Found),
+        known: &mut Option<String>,
+        found: &Found,
         actor: &Actor,
         now: u64,
     ) -> Result<(), Error> {
@@ -177,7 +178,9 @@ impl Deployments {
     /// tell revision and flow set of `POST /flows`; else both are read there.
     pub(super) async fn keep_change(
         &self,
-        (kind, rev, changed): (&str, Option<String>, Option<ChangedFlows>),
+        kind: &str,
+        rev: Option<String>,
+        changed: Option<ChangedFlows>,
         by: &Authorized<'_>,
     ) -> Option<String> {
         let upstream = self.runtime.upstream();
