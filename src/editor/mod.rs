@@ -222,14 +222,15 @@ impl Editor {
             set.write(&self.nodes, language, &mut all)?;
         }
         let installed = self.packages();
-        installed.write((language, packaged), &mut all, |_, _| true);
+        installed.write(language, packaged, &mut all, |_, _| true);
         Ok(all)
     }
 
     /// The same for one set; `None`: it is not offered.
     pub fn set(
         &self,
-        (module, name): (&str, &str),
+        module: &str,
+        name: &str,
         language: &str,
         packaged: &PackagedSubflows,
     ) -> io::Result<Option<String>> {
@@ -237,7 +238,7 @@ impl Editor {
             let mut html = String::new();
             let wanted = |of: &str, set: &PackageSet| of == module && set.name == name;
             let installed = self.packages();
-            installed.write((language, packaged), &mut html, wanted);
+            installed.write(language, packaged, &mut html, wanted);
             return Ok(Some(html).filter(|html| !html.is_empty()));
         }
         let Some(set) = self.sets.iter().find(|set| set.name == name) else {

@@ -105,12 +105,15 @@ impl Packages {
     /// as it runs their HTML.
     pub fn plugins_of(&self, name: &str) -> Vec<Json> {
         let own = self.plugins().filter(|(module, ..)| *module == name);
-        own.map(listed_plugin).collect()
+        own.map(|(module, version, plugin)| listed_plugin(module, version, plugin))
+            .collect()
     }
 
     /// The plugins of all packages, as the editor lists them.
     pub fn listed_plugins(&self) -> Vec<Json> {
-        self.plugins().map(listed_plugin).collect()
+        self.plugins()
+            .map(|(module, version, plugin)| listed_plugin(module, version, plugin))
+            .collect()
     }
 
     /// All node sets, each with the name and version of its package.
@@ -124,7 +127,8 @@ impl Packages {
     /// Writes the HTML of the sets that are wanted: that of their files, or of a packaged subflow.
     pub(super) fn write(
         &self,
-        (language, packaged): (&str, &PackagedSubflows),
+        language: &str,
+        packaged: &PackagedSubflows,
         out: &mut String,
         wanted: impl Fn(&str, &PackageSet) -> bool,
     ) {
@@ -236,7 +240,7 @@ impl Packages {
     }
 }
 
-fn listed_plugin((module, version, plugin): (&str, &str, &PackageSet)) -> Json {
+fn listed_plugin(module: &str, version: &str, plugin: &PackageSet) -> Json {
     json!({
         "id": format!("{module}/{}", plugin.name),
         "name": plugin.name,
@@ -415,7 +419,7 @@ mod tests {
         };
         let made = PackagedSubflows::from([("@s/p/packaged".to_owned(), made)]);
         let mut html = String::new();
-        packages.write(("de", &made), &mut html, |_, set| set.name == "packaged");
+        packages.write("de", &made, &mut html, |_, set| set.name == "packaged");
         let expected = "\n<!-- --- [red-module:@s/p/packaged] --- -->\nmade";
         assert_eq!(html, expected);
     }
@@ -424,7 +428,7 @@ mod tests {
     fn html_help_words_and_icons_are_those_of_the_files() {
         let (_directory, packages) = packages();
         let mut html = String::new();
-        packages.write(("de", &PackagedSubflows::new()), &mut html, |_, _| true);
+        packages.write("de", &PackagedSubflows::new(), &mut html, |_, _| true);
         let expected =
             "\n<!-- --- [red-module:@s/p/one] --- -->\n<script data-template-name='one'> help";
         assert_eq!(html, expected);

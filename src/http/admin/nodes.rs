@@ -44,7 +44,7 @@ pub(super) async fn set(
             let language = language(ctx);
             let packaged = packaged_subflows(&ctx.backend.runtime);
             let html = ctx
-                .blocking(move || editor.set((&module, &name), &language, &packaged))
+                .blocking(move || editor.set(&module, &name, &language, &packaged))
                 .await??;
             Ok(response::html(html.ok_or(Error::NotFound)?))
         }
