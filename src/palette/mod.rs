@@ -158,7 +158,8 @@ impl Palette {
     pub async fn switch(
         &self,
         engine: &Engine,
-        (sets, is_enabled): (&[String], bool),
+        sets: &[String],
+        is_enabled: bool,
         is_used: impl Fn(&str) -> bool,
     ) -> Result<(), Error> {
         let _turn = self.turn().await?;

@@ -152,9 +152,7 @@ impl Change {
         let change = if is_enabled { "enabled" } else { "disabled" };
         let facts = json!({ "sets": ids, "enabled": is_enabled });
         let is_used = |kind: &str| self.uses(kind);
-        let switched = self
-            .palette
-            .switch(&self.engine, (&ids, is_enabled), is_used);
+        let switched = self.palette.switch(&self.engine, &ids, is_enabled, is_used);
         if let Err(error) = switched.await {
             let asked = json!({ "change": change, "sets": ids });
             return Err(self.failed(asked, error));
