@@ -92,7 +92,7 @@ impl IdentitySigner {
         let mut token = HeaderValue::try_from(self.sign(claims)?).ok()?;
         token.set_sensitive(true);
         let until = claims.now + self.lifetime / 2;
-        self.cache.keep(key, &token, (claims.now, until));
+        self.cache.keep(key, &token, claims.now, until);
         Some(token)
     }
 

@@ -49,7 +49,7 @@ impl IdentityCache {
     }
 
     /// Keeps a token that was signed now until a time, if there is room.
-    pub(super) fn keep(&self, key: CacheKey, token: &HeaderValue, (now, until): (u64, u64)) {
+    pub(super) fn keep(&self, key: CacheKey, token: &HeaderValue, now: u64, until: u64) {
         if self.tokens.len() >= MAX_TOKENS && self.swept.swap(now, Ordering::Relaxed) != now {
             self.tokens
                 .retain(|_, kept| kept.signed <= now && now < kept.until);
@@ -78,7 +78,7 @@ mod tests {
         let cache = IdentityCache::default();
         let ann = key(&["ann", "read"]);
         let token = HeaderValue::from_static("signed");
-        cache.keep(ann, &token, (100, 130));
+        cache.keep(ann, &token, 100, 130);
         assert_eq!(cache.find(&ann, 129), Some(token));
         for (key, now) in [
             (ann, 130),
@@ -98,7 +98,7 @@ mod tests {
         let token = HeaderValue::from_static("signed");
         let keep = |number: usize, now: u64| {
             let key = key(&[&number.to_string()]);
-            cache.keep(key, &token, (now, now + 30));
+            cache.keep(key, &token, now, now + 30);
             cache.find(&key, now).is_some()
         };
         assert!((0..MAX_TOKENS).all(|number| keep(number, 100)));
