@@ -90,7 +90,7 @@ pub(super) async fn revoke(ctx: &mut RequestContext<'_>) -> Result<Response<Body
     };
     let [token] = form::fields(&ctx.head.headers, &content, ["token"])?;
     let token = Secret::new(filled(token, "token")?);
-    let at_provider = at_provider(ctx, (&auth, &caller), &token).await?;
+    let at_provider = at_provider(ctx, &auth, &caller, &token).await?;
     let result = ctx.control(revocation(auth, caller, token)).await?;
     match &result {
         Ok(Some(of)) => ctx.audit(Event::Revoke, ctx.actor(), json!({ "of": of })),
@@ -125,7 +125,8 @@ pub(super) async fn revoke(ctx: &mut RequestContext<'_>) -> Result<Response<Body
 /// Where a user who revokes their own token signs out at their provider.
 async fn at_provider(
     ctx: &RequestContext<'_>,
-    (auth, caller): (&Auth, &Caller),
+    auth: &Auth,
+    caller: &Caller,
     token: &Secret,
 ) -> Result<Option<String>, Error> {
     let own = auth.identify(token.reveal(), ctx.now);
@@ -135,7 +136,7 @@ async fn at_provider(
     let mount = &ctx.backend.mount;
     let host = origin::own(ctx).filter(|_| host_policy::is_named(ctx));
     let back = host.map(|host| format!("https://{host}{}{}/", mount.path, mount.admin_root));
-    provider_sign_out::at_provider(ctx, (auth, &own), back).await
+    provider_sign_out::at_provider(ctx, auth, &own, back).await
 }
 
 async fn revocation(

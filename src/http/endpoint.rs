@@ -134,7 +134,11 @@ fn request(
             .map_or("/", |url| url.as_str())
             .to_owned(),
         query: uri.query().unwrap_or_default().to_owned(),
-        params: endpoint.params.iter().map(decoded).collect(),
+        params: endpoint
+            .params
+            .iter()
+            .map(|(name, value)| decoded(name, value))
+            .collect(),
         headers: seen_by_flows(&front),
         body,
         address: ctx.peer.address.ip(),
@@ -154,7 +158,7 @@ fn user(ctx: &RequestContext<'_>) -> Option<User> {
 }
 
 /// A part of the path as the flow sees it: decoded, like the path itself.
-fn decoded((name, value): &(SmolStr, SmolStr)) -> (SmolStr, SmolStr) {
+fn decoded(name: &SmolStr, value: &SmolStr) -> (SmolStr, SmolStr) {
     (name.clone(), path::decode(value).into())
 }
 

@@ -49,15 +49,14 @@ struct Files {
 impl Reading {
     /// The first `size` bytes of a file.
     #[cfg(feature = "engine")]
-    pub(super) fn file(content: (File, u64), control: Handle, permit: Arc<Grant>) -> Self {
-        let left = content.1;
+    pub(super) fn file(file: File, size: u64, control: Handle, permit: Arc<Grant>) -> Self {
         let files = Files {
-            open: Some(content),
+            open: Some((file, size)),
             sections: VecDeque::new(),
         };
         Self {
             state: State::Waiting(files, control),
-            left,
+            left: size,
             permit,
         }
     }
@@ -183,7 +182,7 @@ mod tests {
             .collect();
         file.write_all(&content).unwrap();
         file.rewind().unwrap();
-        Reading::file((file, said), Handle::current(), permit)
+        Reading::file(file, said, Handle::current(), permit)
     }
 
     #[tokio::test]

@@ -51,10 +51,7 @@ pub(super) async fn deploy(ctx: &mut RequestContext<'_>) -> Answer {
         // Whatever the body is, it counts for nothing; it is read so that the client can finish sending it.
         let limit = ctx.gateway.config.limits.body;
         ctx.read(limit).await?;
-        run(ctx, (version, kind), (message, None), || {
-            Ok(Request::Reload)
-        })
-        .await?
+        run(ctx, version, kind, message, None, || Ok(Request::Reload)).await?
     } else {
         let body = ctx.read_json().await?;
         let backend = Arc::clone(ctx.backend);
@@ -63,7 +60,7 @@ pub(super) async fn deploy(ctx: &mut RequestContext<'_>) -> Answer {
             let submission = version.submission(&before.flows, &body)?;
             Ok(Request::Flows { submission, kind })
         };
-        run(ctx, (version, kind), (message, None), parse).await?
+        run(ctx, version, kind, message, None, parse).await?
     };
     Ok(match version {
         Version::V1 => response::empty(StatusCode::NO_CONTENT),
@@ -96,8 +93,8 @@ pub(super) async fn remove(ctx: &mut RequestContext<'_>, path: &Path<'_>) -> Ans
 
 /// A deployment of a single flow: of type `flows`, without a revision (docs/reference/node-red-engine.md §1.2).
 async fn one(ctx: &RequestContext<'_>, request: Request) -> Answer {
-    let (kind, said) = (DeploymentType::Flows, (message(&ctx.head.headers)?, None));
-    let deployed = run(ctx, (Version::V1, kind), said, || Ok(request)).await?;
+    let (kind, message) = (DeploymentType::Flows, message(&ctx.head.headers)?);
+    let deployed = run(ctx, Version::V1, kind, message, None, || Ok(request)).await?;
     Ok(match deployed.flow {
         Some(id) => response::json(StatusCode::OK, json!({ "id": id }).to_string()),
         None => response::empty(StatusCode::NO_CONTENT),
@@ -108,13 +105,15 @@ async fn one(ctx: &RequestContext<'_>, request: Request) -> Answer {
 /// of it.
 pub(super) async fn run(
     ctx: &RequestContext<'_>,
-    (version, kind): (Version, DeploymentType),
-    said: (String, Option<Approval>),
+    version: Version,
+    kind: DeploymentType,
+    message: String,
+    approval: Option<Approval>,
     parse: impl FnOnce() -> Result<Request, deployment::Error> + Send + 'static,
 ) -> Result<Deployed, Error> {
     let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
     let audit = ctx.gateway.audit.clone();
-    let mut requester = Requester::of(ctx, said);
+    let mut requester = Requester::of(ctx, message, approval);
     let turn = ctx.turn().await?;
     let task = async move {
         // It makes all nodes anew.

@@ -214,7 +214,7 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
             merges,
         })
     };
-    let forwarded = run(ctx, (version, kind), (message, None), prepare).await?;
+    let forwarded = run(ctx, version, kind, message, None, prepare).await?;
     let response = answer(ctx, upstream, forwarded.changed)?;
     Ok(match version {
         Version::V1 if merges && response.status().is_success() => {
@@ -283,7 +283,7 @@ async fn change(
             merges,
         })
     };
-    let forwarded = run(ctx, (Version::V1, kind), (message, None), prepare).await?;
+    let forwarded = run(ctx, Version::V1, kind, message, None, prepare).await?;
     let response = answer(ctx, upstream, forwarded.changed)?;
     if !merges || !response.status().is_success() {
         return Ok(response);

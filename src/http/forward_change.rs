@@ -27,13 +27,15 @@ type Result<T = Response<Body>> = std::result::Result<T, Error>;
 /// whatever is not in it.
 pub(super) async fn run(
     ctx: &RequestContext<'_>,
-    (version, kind): (Version, DeploymentType),
-    said: (String, Option<Approval>),
+    version: Version,
+    kind: DeploymentType,
+    message: String,
+    approval: Option<Approval>,
     prepare: impl FnOnce() -> std::result::Result<Forward, deployment::Error> + Send + 'static,
 ) -> Result<Forwarded> {
     let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
     let audit = ctx.gateway.audit.clone();
-    let mut requester = Requester::of(ctx, said);
+    let mut requester = Requester::of(ctx, message, approval);
     let upstream = backend
         .runtime
         .upstream()
@@ -94,8 +96,10 @@ fn refusal(kind: &str, result: &std::result::Result<Forwarded, deployment::Error
 pub(super) async fn deploy_set(
     ctx: &RequestContext<'_>,
     upstream: &Upstream,
-    (submission, kind): (Submission, DeploymentType),
-    said: (String, Option<Approval>),
+    submission: Submission,
+    kind: DeploymentType,
+    message: String,
+    approval: Option<Approval>,
 ) -> Result<Changed> {
     let change = whole_flow_set(ctx, upstream, kind, submission.to_json().into());
     let prepare = move || {
@@ -105,7 +109,7 @@ pub(super) async fn deploy_set(
             merges: false,
         })
     };
-    let forwarded = run(ctx, (Version::V2, kind), said, prepare).await?;
+    let forwarded = run(ctx, Version::V2, kind, message, approval, prepare).await?;
     Ok(forwarded.changed)
 }
 

@@ -98,20 +98,20 @@ fn sets_own(cookie: &[u8]) -> bool {
 
 /// `Set-Cookie` for a token; an empty one ends the cookie.
 pub(super) fn set_cookie(token: &str, lifetime: Duration) -> Option<HeaderValue> {
-    set(NAME, token, ("Lax", lifetime))
+    set(NAME, token, "Lax", lifetime)
 }
 
 /// The same for a sign-in with a provider that has begun. `Lax`: the provider's page leads back here.
 pub(super) fn set_pending(sealed: &str, lifetime: Duration) -> Option<HeaderValue> {
-    set(PENDING, sealed, ("Lax", lifetime))
+    set(PENDING, sealed, "Lax", lifetime)
 }
 
 /// The same for a challenge for a passkey, which pages of this origin only answer.
 pub(super) fn set_challenge(sealed: &str, lifetime: Duration) -> Option<HeaderValue> {
-    set(CHALLENGE, sealed, ("Strict", lifetime))
+    set(CHALLENGE, sealed, "Strict", lifetime)
 }
 
-fn set(name: &str, value: &str, (same_site, lifetime): (&str, Duration)) -> Option<HeaderValue> {
+fn set(name: &str, value: &str, same_site: &str, lifetime: Duration) -> Option<HeaderValue> {
     let age = lifetime.as_secs();
     let text =
         format!("{name}={value}; Path=/; Max-Age={age}; Secure; HttpOnly; SameSite={same_site}");

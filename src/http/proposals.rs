@@ -152,19 +152,19 @@ async fn approve(ctx: &mut RequestContext<'_>, number: u64) -> Answer {
     let message = message(&ctx.head.headers)?;
     let begun = begin(ctx, number).await;
     let (approval, submission, kind) = begun.map_err(|error| failure(ctx, number, error))?;
-    let said = (message, Some(approval));
     let backend = Arc::clone(ctx.backend);
     match &backend.runtime {
         #[cfg(feature = "engine")]
         Runtime::Own(_) => {
             let request = move || Ok(deployment::Request::Flows { submission, kind });
             let version = super::dialect::Version::V2;
-            let deployed = flows::run(ctx, (version, kind), said, request).await?;
+            let deployed = flows::run(ctx, version, kind, message, Some(approval), request).await?;
             let body = json!({ "rev": deployed.rev });
             Ok(response::json(StatusCode::OK, body.to_string()))
         }
         Runtime::Upstream(upstream) => {
-            let changed = deploy_set(ctx, upstream, (submission, kind), said).await?;
+            let changed =
+                deploy_set(ctx, upstream, submission, kind, message, Some(approval)).await?;
             answer(ctx, upstream, changed)
         }
     }

@@ -78,7 +78,8 @@ async fn begin(ctx: &RequestContext<'_>, auth: Auth, provider: String) -> Answer
     if !ctx.peer.secure {
         return Ok(sign_in_page::form_page(
             ctx,
-            (StatusCode::FORBIDDEN, None),
+            StatusCode::FORBIDDEN,
+            None,
             &target,
         ));
     }
@@ -134,9 +135,9 @@ async fn callback(ctx: &RequestContext<'_>, auth: Auth, provider: String) -> Ans
         back: pending.back.clone(),
         app: pending.app,
     };
-    match established(ctx, auth.clone(), (pending, returned)).await? {
+    match established(ctx, auth.clone(), pending, returned).await? {
         Ok(issued) => {
-            let response = sign_in_page::signed_in_response(ctx, auth, (&issued, &target)).await;
+            let response = sign_in_page::signed_in_response(ctx, auth, &issued, &target).await;
             response.map(without_pending)
         }
         Err(error) => {
@@ -150,7 +151,8 @@ async fn callback(ctx: &RequestContext<'_>, auth: Auth, provider: String) -> Ans
 async fn established(
     ctx: &RequestContext<'_>,
     auth: Auth,
-    (pending, returned): (PendingSignIn, ProviderReturn),
+    pending: PendingSignIn,
+    returned: ProviderReturn,
 ) -> Result<Result<Issued, OidcError>, Error> {
     let now = ctx.now;
     let client = OidcClient {
@@ -222,7 +224,7 @@ async fn back_channel_logout(ctx: &mut RequestContext<'_>, auth: Auth, provider:
     let task = async move { verifying.verify_logout(&name, token.reveal(), now).await };
     match ctx.control(task).await? {
         Ok(of) => {
-            end(ctx, auth, (provider, of)).await?;
+            end(ctx, auth, provider, of).await?;
             Ok(response::uncached(response::empty(StatusCode::OK)))
         }
         Err(OidcError::Store(error)) => Err(error.into()),
@@ -248,7 +250,7 @@ async fn front_channel_logout(ctx: &RequestContext<'_>, auth: Auth, provider: St
             subject: None,
             session,
         };
-        end(ctx, auth, (provider, of)).await?;
+        end(ctx, auth, provider, of).await?;
     }
     Ok(response::uncached(response::empty(StatusCode::OK)))
 }
@@ -256,7 +258,8 @@ async fn front_channel_logout(ctx: &RequestContext<'_>, auth: Auth, provider: St
 async fn end(
     ctx: &RequestContext<'_>,
     auth: Auth,
-    (provider, of): (String, LogoutOf),
+    provider: String,
+    of: LogoutOf,
 ) -> Result<(), Error> {
     let (ending, name) = (auth.clone(), provider.clone());
     let task = async move { ending.end_oidc(&name, &of).await };
@@ -300,7 +303,7 @@ fn failed(ctx: &RequestContext<'_>, error: &OidcError, target: &Target) -> Respo
             "The sign-in was not finished. Try again.",
         ),
     };
-    sign_in_page::form_page(ctx, (status, Some(reason)), target)
+    sign_in_page::form_page(ctx, status, Some(reason), target)
 }
 
 /// The same, and the browser forgets the sign-in that it has begun.

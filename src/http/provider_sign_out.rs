@@ -7,7 +7,8 @@ use crate::auth::{Auth, Caller};
 /// Where the user of a session that ends here signs out at the provider. `back`: where that leads afterwards.
 pub(super) async fn at_provider(
     ctx: &RequestContext<'_>,
-    (auth, caller): (&Auth, &Caller),
+    auth: &Auth,
+    caller: &Caller,
     back: Option<String>,
 ) -> Result<Option<String>, Error> {
     let session = caller

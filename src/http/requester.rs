@@ -21,7 +21,8 @@ impl Requester {
     /// With what it says about the change, and the proposal that it approves with it.
     pub(super) fn of(
         ctx: &RequestContext<'_>,
-        (message, approval): (String, Option<Approval>),
+        message: String,
+        approval: Option<Approval>,
     ) -> Self {
         Self {
             actor: ctx.actor(),
@@ -35,7 +36,7 @@ impl Requester {
 
     /// With nothing to say.
     pub(super) fn silent(ctx: &RequestContext<'_>) -> Self {
-        Self::of(ctx, (String::new(), None))
+        Self::of(ctx, String::new(), None)
     }
 
     /// The trace of its request, if that is recorded.

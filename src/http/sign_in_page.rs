@@ -61,7 +61,7 @@ fn show(ctx: &RequestContext<'_>, auth: &Auth) -> Response<Body> {
         };
         return response::page(StatusCode::OK, &page);
     }
-    form_page(ctx, (StatusCode::OK, None), &target)
+    form_page(ctx, StatusCode::OK, None, &target)
 }
 
 impl Target {
@@ -128,7 +128,8 @@ fn back(query: &str) -> Cow<'_, str> {
 
 pub(super) fn form_page(
     ctx: &RequestContext<'_>,
-    (status, error): (StatusCode, Option<&str>),
+    status: StatusCode,
+    error: Option<&str>,
     target: &Target,
 ) -> Response<Body> {
     if !ctx.peer.secure {
@@ -174,7 +175,8 @@ async fn sign_in(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
     if !ctx.peer.secure {
         return Ok(form_page(
             ctx,
-            (StatusCode::FORBIDDEN, None),
+            StatusCode::FORBIDDEN,
+            None,
             &Target::default(),
         ));
     }
@@ -190,7 +192,7 @@ async fn sign_in(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
         let answer = passkeys::answer(ctx, passkey.as_bytes())?;
         let client = client(target.app);
         let issued = Box::pin(establish::by_passkey(ctx, auth.clone(), answer, client)).await;
-        let response = finished(ctx, auth, (issued, &target)).await;
+        let response = finished(ctx, auth, issued, &target).await;
         return response.map(passkeys::without_challenge);
     }
     let asked = SignIn {
@@ -204,17 +206,18 @@ async fn sign_in(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
         address: ctx.peer.address.ip(),
     };
     let issued = Box::pin(establish::by_password(ctx, auth.clone(), asked)).await;
-    finished(ctx, auth, (issued, &target)).await
+    finished(ctx, auth, issued, &target).await
 }
 
 /// The response to a sign-in that has succeeded or failed.
 async fn finished(
     ctx: &RequestContext<'_>,
     auth: Auth,
-    (issued, target): (Result<Issued, Error>, &Target),
+    issued: Result<Issued, Error>,
+    target: &Target,
 ) -> Answer {
     match issued {
-        Ok(issued) => signed_in_response(ctx, auth, (&issued, target)).await,
+        Ok(issued) => signed_in_response(ctx, auth, &issued, target).await,
         Err(Error::SignIn(error)) => failed(ctx, error, target),
         Err(other) => Err(other),
     }
@@ -225,7 +228,8 @@ async fn finished(
 pub(super) async fn signed_in_response(
     ctx: &RequestContext<'_>,
     auth: Auth,
-    (issued, target): (&Issued, &Target),
+    issued: &Issued,
+    target: &Target,
 ) -> Answer {
     if let Some(app) = name(target.app) {
         let mount = &ctx.backend.mount;
@@ -258,11 +262,11 @@ fn failed(ctx: &RequestContext<'_>, error: SignInError, target: &Target) -> Answ
     match &error {
         SignInError::BadCredentials { .. } | SignInError::BadPasskey { .. } => {
             let reason = Some(reason(&error));
-            Ok(form_page(ctx, (StatusCode::FORBIDDEN, reason), target))
+            Ok(form_page(ctx, StatusCode::FORBIDDEN, reason, target))
         }
         SignInError::Throttled { wait } => {
             let reason = Some("Too many failed sign-ins. Try again later.");
-            let page = form_page(ctx, (StatusCode::TOO_MANY_REQUESTS, reason), target);
+            let page = form_page(ctx, StatusCode::TOO_MANY_REQUESTS, reason, target);
             Ok(response::retry_after(page, *wait))
         }
         SignInError::InvalidScope | SignInError::Store(_) => Err(Error::SignIn(error)),
@@ -302,7 +306,7 @@ async fn at_provider(ctx: &RequestContext<'_>, auth: &Auth) -> Result<Option<Str
     let page = page_session::sign_in(&ctx.backend.mount);
     let host = origin::own(ctx).filter(|_| host_policy::is_named(ctx));
     let back = host.map(|host| format!("https://{host}{page}"));
-    provider_sign_out::at_provider(ctx, (auth, &caller), back).await
+    provider_sign_out::at_provider(ctx, auth, &caller, back).await
 }
 
 /// Ends the session whose cookie the browser has sent, if it has, and all that is open for it.

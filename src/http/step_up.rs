@@ -50,7 +50,7 @@ async fn password(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
     };
     let (checking, now) = (auth.clone(), ctx.now);
     let attempt = async move { checking.check_again(asked, now).await };
-    finish(ctx, (auth, caller, "password"), attempt).await
+    finish(ctx, auth, caller, "password", attempt).await
 }
 
 /// `GET /gateway/step-up/passkey`
@@ -73,14 +73,16 @@ async fn passkey(ctx: &mut RequestContext<'_>, auth: Auth) -> Answer {
         let checked = checking.check_second_factor(answer, &whose, address, now);
         checked.await
     };
-    let response = finish(ctx, (auth, caller, "passkey"), attempt).await?;
+    let response = finish(ctx, auth, caller, "passkey", attempt).await?;
     Ok(passkeys::without_challenge(response))
 }
 
 /// Runs an attempt, and records how it ends; what is not recorded does not count.
 async fn finish(
     ctx: &RequestContext<'_>,
-    (auth, caller, by): (Auth, Caller, &str),
+    auth: Auth,
+    caller: Caller,
+    by: &str,
     attempt: impl Future<Output = Result<bool, SignInError>> + Send + 'static,
 ) -> Answer {
     let actor = Actor {

@@ -122,12 +122,15 @@ fn content(kind: &str, body: Json) -> Result<(Vec<(String, String)>, String), Er
     let Some(Json::String(text)) = facts.shift_remove("text") else {
         return Err(Error::Body("text must be a string".into()));
     };
-    let facts: Option<Vec<_>> = facts.into_iter().map(fact).collect();
+    let facts: Option<Vec<_>> = facts
+        .into_iter()
+        .map(|(name, value)| fact(name, value))
+        .collect();
     let sentence = "names have letters, digits and _; values are strings, numbers or booleans";
     Ok((facts.ok_or_else(|| Error::Body(sentence.into()))?, text))
 }
 
-fn fact((name, value): (String, Json)) -> Option<(String, String)> {
+fn fact(name: String, value: Json) -> Option<(String, String)> {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     let value = match value {
         Json::String(text) => text,

@@ -58,7 +58,7 @@ impl<'a> NodeSets<'a> {
     /// All sets.
     pub(super) fn all(&self) -> Vec<Json> {
         let version = version(self.editor);
-        let core = |name: &str, types: Json| self.set(CORE, version, (name, types));
+        let core = |name: &str, types: Json| self.set(CORE, version, name, &types);
         let mut all: Vec<Json> = match self.editor {
             Some(editor) => editor
                 .sets()
@@ -72,7 +72,7 @@ impl<'a> NodeSets<'a> {
             let made = self.packaged.get(&format!("{module}/{}", set.name));
             let types = made.map(|made| made.types.iter().map(SmolStr::as_str).collect());
             let types = types.unwrap_or_else(|| set.types.as_slice().into());
-            self.set(module, version, (&set.name, types))
+            self.set(module, version, &set.name, &types)
         }));
         all
     }
@@ -101,7 +101,7 @@ impl<'a> NodeSets<'a> {
         set.ok_or(Error::NotFound)
     }
 
-    fn set(&self, module: &str, version: &str, (name, types): (&str, Json)) -> Json {
+    fn set(&self, module: &str, version: &str, name: &str, types: &Json) -> Json {
         let id = format!("{module}/{name}");
         let is_left_out = self.left_out.contains(module);
         let error = if is_left_out {

@@ -40,15 +40,17 @@ pub(super) async fn deploy(
     let kind = kind(ctx)?;
     match &ctx.backend.runtime {
         #[cfg(feature = "engine")]
-        Runtime::Own(_) => to_engine(ctx, (rev, kind, message), make).await,
-        Runtime::Upstream(upstream) => to_upstream(ctx, upstream, (rev, kind, message), make).await,
+        Runtime::Own(_) => to_engine(ctx, rev, kind, message, make).await,
+        Runtime::Upstream(upstream) => to_upstream(ctx, upstream, rev, kind, message, make).await,
     }
 }
 
 #[cfg(feature = "engine")]
 async fn to_engine(
     ctx: &RequestContext<'_>,
-    (rev, kind, message): (String, DeploymentType, String),
+    rev: String,
+    kind: DeploymentType,
+    message: String,
     make: impl FnOnce(&FlowSet, &Credentials) -> Result<Submission, deployment::Error> + Send + 'static,
 ) -> Result<Deployed, Error> {
     let backend = std::sync::Arc::clone(ctx.backend);
@@ -62,14 +64,16 @@ async fn to_engine(
         Ok(deployment::Request::Flows { submission, kind })
     };
     let version = dialect::Version::V2;
-    let deployed = crate::http::flows::run(ctx, (version, kind), (message, None), request).await?;
+    let deployed = crate::http::flows::run(ctx, version, kind, message, None, request).await?;
     Ok(Deployed::Active(deployed.rev))
 }
 
 async fn to_upstream(
     ctx: &RequestContext<'_>,
     upstream: &Upstream,
-    (rev, kind, message): (String, DeploymentType, String),
+    rev: String,
+    kind: DeploymentType,
+    message: String,
     make: impl FnOnce(&FlowSet, &Credentials) -> Result<Submission, deployment::Error> + Send + 'static,
 ) -> Result<Deployed, Error> {
     let active = super::current(ctx).await?;
@@ -83,7 +87,7 @@ async fn to_upstream(
         rev: Some(rev),
         ..submission
     };
-    let changed = deploy_set(ctx, upstream, (submission, kind), (message, None)).await?;
+    let changed = deploy_set(ctx, upstream, submission, kind, message, None).await?;
     match &changed.outcome {
         Outcome::Done(Some(rev)) => Ok(Deployed::Active(rev.clone())),
         Outcome::Done(None) | Outcome::Stale | Outcome::Refused => {

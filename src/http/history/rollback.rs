@@ -39,9 +39,8 @@ pub(super) async fn roll_back(
     } else {
         "kept"
     };
-    let make = move |flows: &FlowSet, kept: &Credentials| {
-        submission((flows, kept), &past, flow.as_deref())
-    };
+    let make =
+        move |flows: &FlowSet, kept: &Credentials| submission(flows, kept, &past, flow.as_deref());
     let rev = match deploy(ctx, active_rev, said, make).await? {
         Deployed::Active(rev) => rev,
         Deployed::Refused(response) => return Ok(*response),
@@ -56,7 +55,8 @@ pub(super) async fn roll_back(
 
 /// The deployment that leads back. Credentials that differ are replaced by those of the history, if it has them.
 fn submission(
-    (active, kept): (&FlowSet, &Credentials),
+    active: &FlowSet,
+    kept: &Credentials,
     past: &Past,
     flow: Option<&str>,
 ) -> Result<Submission, deployment::Error> {
@@ -72,7 +72,7 @@ fn submission(
         .credentials
         .as_ref()
         .map_or_else(Credentials::default, |was| {
-            replaced(kept, was, (&flows, flow))
+            replaced(kept, was, &flows, flow)
         });
     Ok(Submission {
         flows,
@@ -86,7 +86,8 @@ fn submission(
 fn replaced(
     now: &Credentials,
     was: &Credentials,
-    (flows, flow): (&FlowSet, Option<&str>),
+    flows: &FlowSet,
+    flow: Option<&str>,
 ) -> Credentials {
     let taken = |id: &str| {
         let node = flows.get(id);

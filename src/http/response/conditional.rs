@@ -36,7 +36,7 @@ pub(in crate::http) fn file(
     set(&mut response, CACHE_CONTROL, "public, max-age=0");
     set(&mut response, CONTENT_SECURITY_POLICY, EDITOR_POLICY);
     if !has_it {
-        let reading = Reading::file((file.content, file.size), control.clone(), place.into());
+        let reading = Reading::file(file.content, file.size, control.clone(), place.into());
         *response.body_mut() = Body::Editor(Box::new(reading));
     }
     response
