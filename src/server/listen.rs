@@ -46,13 +46,13 @@ impl Sockets {
         };
         let mut addresses = Addresses::default();
         for &address in &config.server.listen {
-            let (listeners, address) = at((address, workers), inherited, "[server] listen")?;
+            let (listeners, address) = at(address, workers, inherited, "[server] listen")?;
             let each = sockets.workers.iter_mut().zip(listeners);
             each.for_each(|(worker, listener)| worker.secure.push(listener));
             addresses.tls.push(address);
         }
         if let Some(address) = config.server.plain {
-            let (listeners, address) = at((address, workers), inherited, "[server] plain")?;
+            let (listeners, address) = at(address, workers, inherited, "[server] plain")?;
             let each = sockets.workers.iter_mut().zip(listeners);
             each.for_each(|(worker, listener)| worker.plain = Some(listener));
             addresses.plain = Some(address);
@@ -68,7 +68,7 @@ impl Sockets {
             addresses.unix = Some(socket.path.clone());
         }
         if let Some(address) = config.operations {
-            let (listeners, address) = at((address, 1), inherited, "operations")?;
+            let (listeners, address) = at(address, 1, inherited, "operations")?;
             sockets.operations = listeners.into_iter().next();
             addresses.operations = Some(address);
         }
@@ -77,7 +77,8 @@ impl Sockets {
 }
 
 fn at(
-    (address, count): (SocketAddr, usize),
+    address: SocketAddr,
+    count: usize,
     inherited: &Inherited,
     key: &'static str,
 ) -> Result<(Vec<TcpListener>, SocketAddr), Error> {
@@ -190,7 +191,7 @@ mod tests {
     fn the_error_names_the_address_the_setting_and_the_remedy() {
         let ours = bind("127.0.0.1:0".parse().unwrap(), 1).unwrap();
         let address = ours[0].local_addr().unwrap();
-        let error = at((address, 1), &Inherited::default(), "operations")
+        let error = at(address, 1, &Inherited::default(), "operations")
             .unwrap_err()
             .to_string();
         assert!(

@@ -206,7 +206,7 @@ fn start_with(config: Config, inherited: &Inherited, engine: OfEngine) -> Result
         started.map_err(Error::Threads)?;
     }
 
-    let (gateway, notices) = open_gateway((config, engine.replica), &metrics, &control)?;
+    let (gateway, notices) = open_gateway(config, engine.replica, &metrics, &control)?;
     #[cfg(feature = "engine")]
     let (engine_processes, members) = start_engine_processes(&gateway, listener, engine.follows)?;
     // The first and only time.
@@ -399,7 +399,8 @@ fn tell(found: &Found, metrics: &Metrics) {
 
 /// Waits on a channel, not on the runtime: the caller may itself be a task of another one.
 fn open_gateway(
-    (config, replica): (Config, Option<Replica>),
+    config: Config,
+    replica: Option<Replica>,
     metrics: &Arc<Metrics>,
     control: &Control,
 ) -> Result<(Arc<Gateway>, gateway::Notices), Error> {

@@ -125,7 +125,7 @@ impl Worker {
                 Ok(stream) => {
                     complained = false;
                     match stream {
-                        New::Tcp(tcp, address, tls) => self.welcome((tcp, address), tls, &alive),
+                        New::Tcp(tcp, address, tls) => self.welcome(tcp, address, tls, &alive),
                         New::Gateway(unix) => self.welcome_gateway(unix, &alive),
                     }
                 }
@@ -143,7 +143,8 @@ impl Worker {
 
     fn welcome(
         self: &Arc<Self>,
-        (tcp, address): (TcpStream, SocketAddr),
+        tcp: TcpStream,
+        address: SocketAddr,
         tls: Option<Acceptor>,
         alive: &Sender<Infallible>,
     ) {

@@ -80,7 +80,7 @@ impl Handed {
         let link = Link(Arc::new(Mutex::new(self.gateway.get_ref().try_clone()?)));
         let (kept, answers) = sync_channel(1);
         let (follow, flows) = watch::channel(EngineState::new());
-        follow_gateway(self.gateway, link.clone(), (kept, follow))?;
+        follow_gateway(self.gateway, link.clone(), kept, follow)?;
         let replica = match self.state {
             None => None,
             Some(state) => {
@@ -89,7 +89,7 @@ impl Handed {
                     .map_err(io::Error::other)?;
                 link.tell(&ToGateway::TakenOver)?;
                 let longest = self.handover.longest_message.unwrap_or_default();
-                let replica = replica((link.clone(), answers), longest);
+                let replica = replica(link.clone(), answers, longest);
                 keep_contexts(config, &replica);
                 Some(replica)
             }
@@ -144,7 +144,8 @@ pub(in crate::server) struct Begun {
 fn follow_gateway(
     mut gateway: BufReader<UnixStream>,
     link: Link,
-    (kept, follow): (SyncSender<Result<(), String>>, watch::Sender<EngineState>),
+    kept: SyncSender<Result<(), String>>,
+    follow: watch::Sender<EngineState>,
 ) -> io::Result<()> {
     let mut act = move || -> io::Result<()> {
         while let Some(message) = next(&mut gateway)? {
@@ -192,7 +193,7 @@ impl Link {
 }
 
 /// Asks the gateway to keep state, and waits for its answer, which comes before the lease ends.
-fn replica((link, answers): (Link, Receiver<Result<(), String>>), longest: usize) -> Replica {
+fn replica(link: Link, answers: Receiver<Result<(), String>>, longest: usize) -> Replica {
     let answers = Mutex::new(answers);
     Arc::new(move |state| {
         let gone = || "the gateway has ended".to_owned();

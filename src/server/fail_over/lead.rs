@@ -59,7 +59,8 @@ impl FailOver {
             let is_stopping = *stop.borrow();
             let renewed = renew(
                 &mut self.lease,
-                (taken.fence, is_stopping),
+                taken.fence,
+                is_stopping,
                 &until,
                 &last_heard,
             );
@@ -92,7 +93,8 @@ pub(super) enum Ended {
 /// Renews the lease until that is of no use any more, or until another member asks for it, if the process is not ended already.
 async fn renew(
     lease: &mut Lease,
-    (fence, is_stopping): (i64, bool),
+    fence: i64,
+    is_stopping: bool,
     until: &watch::Sender<Duration>,
     heard: &watch::Receiver<Option<Duration>>,
 ) -> Ended {

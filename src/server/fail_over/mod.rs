@@ -97,7 +97,7 @@ pub(super) fn start(gateway: &Arc<Gateway>) -> Result<Option<(Vec<Supervised>, M
     let mut add = |shard: &str, upstream: &Upstream, process: &EngineProcess| {
         let (leads, leading) = watch::channel(false);
         doors.push(Door::new(shard, upstream, &process.socket, leading));
-        let member = FailOver::new(gateway, (cluster, shard), upstream, leads, followed.clone());
+        let member = FailOver::new(gateway, cluster, shard, upstream, leads, followed.clone());
         member.map(|member| members.extend(member))
     };
     add("", upstream, process)?;
@@ -122,7 +122,8 @@ pub(super) fn start(gateway: &Arc<Gateway>) -> Result<Option<(Vec<Supervised>, M
 impl FailOver {
     fn new(
         gateway: &Gateway,
-        (cluster, shard): (&Cluster, &str),
+        cluster: &Cluster,
+        shard: &str,
         upstream: &Upstream,
         leads: watch::Sender<bool>,
         follows: watch::Receiver<Option<Arc<EngineState>>>,
