@@ -44,7 +44,7 @@ pub(super) fn import(settings: &Map<String, Json>) -> Imported {
     made.auth(settings.get("adminAuth"));
     let (admin, node) = roots(settings, &mut made);
     made.upstream(settings, &admin);
-    made.endpoints(settings, (&admin, &node));
+    made.endpoints(settings, &admin, &node);
     for (name, advice) in UNKNOWN {
         if settings
             .get(name)
@@ -94,7 +94,7 @@ enum Transport {
 
 impl Imported {
     /// A setting with a text. `None`: the text cannot stand in gateway.toml, which is a notice.
-    fn text(&mut self, of: &str, (key, text): (&str, &str)) -> Option<()> {
+    fn text(&mut self, of: &str, key: &str, text: &str) -> Option<()> {
         let Some(value) = toml_text(text) else {
             let by = maker(text).unwrap_or("the content of a file");
             self.notice(format!(
@@ -174,8 +174,8 @@ impl Imported {
         }
         self.line("[[auth.user]]");
         let of = format!("the user {shown}");
-        let _ = self.text(&of, ("name", name));
-        let _ = self.text(&of, ("password_hash", hash));
+        let _ = self.text(&of, "name", name);
+        let _ = self.text(&of, "password_hash", hash);
         self.line(&format!("permissions = {permissions}"));
         self.line("");
     }
@@ -192,13 +192,13 @@ impl Imported {
             self.host(settings.get("uiHost")),
             self.port(settings.get("uiPort")),
         );
-        let _ = self.text("uiHost", ("url", &format!("{scheme}://{host}:{port}")));
+        let _ = self.text("uiHost", "url", &format!("{scheme}://{host}:{port}"));
         if let Transport::TlsBy(authority) = transport {
-            let _ = self.text("https.cert", ("ca_file", &authority));
+            let _ = self.text("https.cert", "ca_file", &authority);
             self.notice("Node-RED has TLS itself: flowgate verifies its certificate by ca_file; set [upstream] server_name to a name in it, or remove https from Node-RED, which needs none on this machine".to_owned());
         }
         if !admin.is_empty() {
-            let _ = self.text("httpAdminRoot", ("admin_root", admin));
+            let _ = self.text("httpAdminRoot", "admin_root", admin);
         }
         self.line("");
     }
@@ -240,14 +240,14 @@ impl Imported {
             return Transport::Tls;
         };
         self.line("[[tls.certificate]]");
-        let _ = self.text("https.cert", ("cert", &cert));
-        let _ = self.text("https.key", ("key", &key));
+        let _ = self.text("https.cert", "cert", &cert);
+        let _ = self.text("https.key", "key", &key);
         self.line("");
         Transport::TlsBy(cert)
     }
 
     /// Endpoints of flows: those behind httpNodeAuth stay so, and others need a sign-in.
-    fn endpoints(&mut self, settings: &Map<String, Json>, (admin, node): (&str, &str)) {
+    fn endpoints(&mut self, settings: &Map<String, Json>, admin: &str, node: &str) {
         let protected = settings.get("httpNodeAuth").filter(|auth| !auth.is_null());
         if protected.is_none() {
             return self.notice("endpoints of flows are open in Node-RED, and need the permission http.read or http.write in flowgate: name the open ones in [[route]] with public = true".to_owned());
@@ -257,7 +257,7 @@ impl Imported {
         }
         self.line("# Node-RED asks for httpNodeAuth itself.");
         self.line("[[route]]");
-        let _ = self.text("httpNodeRoot", ("path", node));
+        let _ = self.text("httpNodeRoot", "path", node);
         for line in [
             "prefix = true",
             "public = true",

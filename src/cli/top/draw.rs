@@ -124,7 +124,7 @@ mod tests {
         app.press(KeyEvent::new(key, KeyModifiers::NONE))
     }
 
-    fn screen(app: &App, (width, height): (u16, u16)) -> Vec<String> {
+    fn screen(app: &App, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, app)).unwrap();
         let buffer = terminal.backend().buffer();
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn the_busiest_routes_stand_first_and_keys_order_them_otherwise() {
         let mut app = app();
-        let shown = screen(&app, (80, 8));
+        let shown = screen(&app, 80, 8);
         assert!(shown[0].contains("1 requests") && shown[0].contains("3 sessions"));
         assert!(
             shown[1].starts_with("6.0 requests/s, 0.0 failed/s"),
@@ -151,17 +151,17 @@ mod tests {
         for _ in 0..4 {
             assert!(press(&mut app, KeyCode::Char('s')));
         }
-        assert!(screen(&app, (80, 8))[3].starts_with("auth"), "by total");
+        assert!(screen(&app, 80, 8)[3].starts_with("auth"), "by total");
         assert!(press(&mut app, KeyCode::Char('S')));
         assert!(press(&mut app, KeyCode::Down));
-        assert_eq!(screen(&app, (80, 8))[4], "", "one row is scrolled away");
+        assert_eq!(screen(&app, 80, 8)[4], "", "one row is scrolled away");
     }
 
     #[test]
     fn sessions_are_shown_without_control_characters() {
         let mut app = app();
         press(&mut app, KeyCode::Char('3'));
-        let shown = screen(&app, (80, 8));
+        let shown = screen(&app, 80, 8);
         assert_eq!(shown[1], "2 sessions and tokens");
         let row = "ann   node-red-editor  curl \\u{1b}[2J  1m   -     1h";
         assert_eq!(shown[3], row);
@@ -171,13 +171,13 @@ mod tests {
     fn nodes_are_measured_when_their_page_is_open() {
         let mut app = app();
         press(&mut app, KeyCode::Tab);
-        assert_eq!(screen(&app, (80, 8))[2], "measuring for 2 s");
+        assert_eq!(screen(&app, 80, 8)[2], "measuring for 2 s");
         app.update(Measured {
             nodes: Some(Err("there is no engine".to_owned())),
             ..Measured::default()
         });
         app.update(Measured::default());
-        assert_eq!(screen(&app, (80, 8))[2], "there is no engine");
+        assert_eq!(screen(&app, 80, 8)[2], "there is no engine");
     }
 
     #[test]
@@ -185,8 +185,8 @@ mod tests {
         let mut app = app();
         for page in ['1', '2', '3'] {
             press(&mut app, KeyCode::Char(page));
-            for size in [(1, 1), (3, 2), (20, 5), (500, 100)] {
-                screen(&app, size);
+            for (width, height) in [(1, 1), (3, 2), (20, 5), (500, 100)] {
+                screen(&app, width, height);
             }
         }
     }
