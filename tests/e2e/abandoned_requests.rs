@@ -23,8 +23,8 @@ async fn abandoned_requests_count_against_the_client_until_the_engine_drops_them
     let count = "const n = (context.get('n') || 0) + 1; context.set('n', n); \
                  msg.payload = String(n); return msg";
     let flows = [
-        script("a", ("get", "/busy"), BUSY),
-        script("b", ("post", "/take"), count),
+        script("a", "get", "/busy", BUSY),
+        script("b", "post", "/take", count),
     ];
     gateway.deploy(&token, &flow_set(&flows)).await;
     let busy = tokio::spawn(gateway.get("/busy").try_send());
@@ -68,8 +68,8 @@ async fn requests_without_a_body_count_against_the_client_while_the_engine_is_bu
     let gateway = Gateway::with(&lines);
     let token = gateway.sign_in("admin").await;
     let flows = [
-        script("a", ("get", "/busy"), BUSY),
-        script("b", ("get", "/quick"), "return msg"),
+        script("a", "get", "/busy", BUSY),
+        script("b", "get", "/quick", "return msg"),
     ];
     gateway.deploy(&token, &flow_set(&flows)).await;
     let busy = tokio::spawn(gateway.get("/busy").try_send());

@@ -31,7 +31,8 @@ async fn slow_clients_are_disconnected_and_release_everything() {
     let token = gateway.sign_in("admin").await;
     let much = script(
         "a",
-        ("get", "/much"),
+        "get",
+        "/much",
         "msg.payload = 'x'.repeat(50000000); return msg",
     );
     gateway.deploy(&token, &flow_set(&[much])).await;
@@ -214,7 +215,7 @@ async fn a_compressed_body_stays_as_it_is_in_an_endpoint_of_a_flow() {
     let token = gateway.sign_in("admin").await;
     let code = "msg.payload = String(msg.req.body.length); return msg";
     gateway
-        .deploy(&token, &flow_set(&[script("a", ("post", "/take"), code)]))
+        .deploy(&token, &flow_set(&[script("a", "post", "/take", code)]))
         .await;
     let request = gateway
         .post("/take")

@@ -184,7 +184,7 @@ async fn all_permissions_at_one_upstream_do_not_show_the_log_of_the_gateway() {
     let place = "path = \"/a\"\npermissions = { reader = [\"*\"] }";
     let gateway = Gateway::with(&in_front_of(&[(&upstream, place)]));
     let get = async |user: &str| {
-        let answer = sign_in(&gateway, "/a", (user, "")).await.json();
+        let answer = sign_in(&gateway, "/a", user, "").await.json();
         let token = answer["access_token"].as_str().unwrap();
         let request = gateway.get("/a/gateway/audit").token(token);
         request.send().await.status

@@ -26,8 +26,8 @@ async fn started(lines: &str) -> Gateway {
     let token = gateway.sign_in("admin").await;
     let code = "msg.payload = { user: msg.req.user, headers: msg.req.headers }; return msg";
     let mut flows = flow_set(&[
-        script("a", ("get", "/device"), code),
-        script("b", ("get", "/other"), code),
+        script("a", "get", "/device", code),
+        script("b", "get", "/other", code),
     ]);
     let listener = json!([
         { "id": "t", "type": "tab", "label": "T" },

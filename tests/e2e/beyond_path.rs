@@ -27,7 +27,7 @@ fn endpoint(tab: &str, path: &str, kind: &str, body: &str) -> Vec<Json> {
     headers.insert("content-type".into(), kind.into());
     let (headers, body) = (Json::from(headers), Json::from(body));
     let code = format!("msg.headers = {headers}; msg.payload = {body}; return msg;");
-    script(tab, ("get", path), &code)
+    script(tab, "get", path, &code)
 }
 
 async fn with_endpoints(lines: &str) -> Gateway {

@@ -90,7 +90,7 @@ impl Authority {
     }
 
     /// Signs one and writes it into two PEM files.
-    pub fn write(&self, client: &ClientCertificate, (cert, key): (&Path, &Path)) {
+    pub fn write(&self, client: &ClientCertificate, cert: &Path, key: &Path) {
         let pair = KeyPair::generate().unwrap();
         let certificate = client.0.signed_by(&pair, &self.issuer).unwrap();
         std::fs::write(cert, certificate.pem()).unwrap();

@@ -414,7 +414,7 @@ async fn curl_authenticates_with_a_certificate() {
     let gateway = gateway(&authority, "client_certificates = \"required\"\n");
     let file = |name: &str| gateway.directory.path().join(name);
     let files = (file("root.pem"), file("root.key"));
-    authority.write(&ClientCertificate::named("root"), (&files.0, &files.1));
+    authority.write(&ClientCertificate::named("root"), &files.0, &files.1);
     let mut curl = std::process::Command::new("curl");
     curl.args(["--silent", "--show-error", "--cacert"])
         .arg(file("certs/self-signed.crt"));

@@ -158,7 +158,7 @@ async fn a_server_with_tls_and_passwords_is_reached_if_its_certificate_is_of_the
     let certificate = ClientCertificate::named("db")
         .dns("localhost")
         .for_servers();
-    authority.write(&certificate, (&at("server.crt"), &at("server.key")));
+    authority.write(&certificate, &at("server.crt"), &at("server.key"));
     std::fs::write(at("authority.crt"), &authority.pem).unwrap();
     std::fs::write(at("other.crt"), &Authority::new("another").pem).unwrap();
     let postgres = Postgres::start_with_tls(&at("server.crt"), &at("server.key"), "secret");

@@ -46,12 +46,7 @@ impl Runtime {
             loop {
                 let (tcp, _) = listener.accept().await.unwrap();
                 let events = s.subscribe();
-                channels.spawn(channel(
-                    tcp,
-                    token,
-                    (Arc::clone(&h), Arc::clone(&hs)),
-                    events,
-                ));
+                channels.spawn(channel(tcp, token, Arc::clone(&h), Arc::clone(&hs), events));
             }
         });
         Self {
@@ -97,7 +92,8 @@ type Notes = Arc<Mutex<Vec<String>>>;
 async fn channel(
     mut tcp: TcpStream,
     token: &str,
-    (received, heads): (Notes, Notes),
+    received: Notes,
+    heads: Notes,
     mut events: broadcast::Receiver<String>,
 ) {
     let mut begin = [0; 15];

@@ -46,7 +46,7 @@ fn visitor() -> String {
 
 /// The token of a user who signs in below an admin root.
 pub async fn signed_in(gateway: &Gateway, root: &str, user: &str) -> String {
-    let answer = sign_in(gateway, root, (user, "")).await.json();
+    let answer = sign_in(gateway, root, user, "").await.json();
     answer["access_token"].as_str().unwrap().to_owned()
 }
 

@@ -44,12 +44,12 @@ fn nothing(cue: &str) {
 
 /// A token of a user who signs in at a site.
 async fn token(gateway: &Client, path: &str, user: &str) -> String {
-    let granted = sign_in(gateway, path, (user, "")).await.json();
+    let granted = sign_in(gateway, path, user, "").await.json();
     granted["access_token"].as_str().unwrap().to_owned()
 }
 
 /// Deploys the flows of a site with a message.
-async fn say(gateway: &Client, (path, user): (&str, &str), flows: &[Vec<Json>], message: &str) {
+async fn say(gateway: &Client, path: &str, user: &str, flows: &[Vec<Json>], message: &str) {
     let token = token(gateway, path, user).await;
     let request = gateway
         .post(&format!("{path}/flows"))
@@ -116,37 +116,40 @@ fn bad() -> String {
 async fn lines(gateway: &Client, path: &str) {
     let faster = GOOD.replace("unit = 10", "unit = 5");
     let (one, two, three) = (line(1, GOOD), line(2, GOOD), line(3, GOOD));
-    let sites = |user| (path, user);
     say(
         gateway,
-        sites("admin"),
+        path,
+        "admin",
         std::slice::from_ref(&one),
         "Start with line 1",
     )
     .await;
     say(
         gateway,
-        sites("admin"),
+        path,
+        "admin",
         &[one.clone(), two.clone()],
         "Add line 2",
     )
     .await;
     say(
         gateway,
-        sites("bob"),
+        path,
+        "bob",
         &[one.clone(), two.clone(), three],
         "Add line 3",
     )
     .await;
     say(
         gateway,
-        sites("bob"),
+        path,
+        "bob",
         &[one, two.clone(), line(3, &bad())],
         "Tune line 3",
     )
     .await;
     let flows = [line(1, &faster), two, line(3, &bad())];
-    say(gateway, sites("bob"), &flows, "Line 1 is faster").await;
+    say(gateway, path, "bob", &flows, "Line 1 is faster").await;
 }
 
 #[tokio::test]
@@ -486,7 +489,7 @@ async fn names_messages_and_tags_made_of_html_and_scripts_stay_texts() {
     let gateway = Gateway::with(&(users() + &user(eve, r#"["*"]"#)));
     for text in ["one", "<svg onload=window.pwned=1>"] {
         let message = "%3Cimg src=x onerror=window.pwned=1%3E %3Cscript%3E";
-        say(&gateway, ("", eve), &[hostile(text)], message).await;
+        say(&gateway, "", eve, &[hostile(text)], message).await;
     }
     let token = gateway.sign_in(eve).await;
     let rev = gateway.flows(&token).await["rev"].clone();

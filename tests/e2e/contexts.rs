@@ -30,8 +30,8 @@ const SHOW: &str =
     r#"msg.payload = { g: global.get("g"), kept: global.get("kept", "disk") }; return msg"#;
 
 fn flows() -> Json {
-    let show = script("u", ("get", "/show"), SHOW);
-    flow_set(&[script("t", ("get", "/do"), SET), show])
+    let show = script("u", "get", "/show", SHOW);
+    flow_set(&[script("t", "get", "/do", SET), show])
 }
 
 async fn read(client: &Client, token: &str, path: &str) -> Json {

@@ -183,7 +183,7 @@ async fn endpoints_of_flows_set_their_own_cors_headers() {
     let token = gateway.sign_in("admin").await;
     let allow =
         "msg.headers = { 'Access-Control-Allow-Origin': '*' }; msg.payload = 'ok'; return msg";
-    let hook = script("a", ("post", "/hook"), allow);
+    let hook = script("a", "post", "/hook", allow);
     gateway.deploy(&token, &flow_set(&[hook])).await;
     let answer = gateway
         .post("/hook")

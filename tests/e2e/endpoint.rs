@@ -54,7 +54,7 @@ async fn routes_open_single_methods_and_everything_below_a_path() {
     let token = gateway.sign_in("admin").await;
     let flows = [
         page("a", "/form", "form"),
-        script("b", ("post", "/form"), "msg.payload = 'taken'; return msg"),
+        script("b", "post", "/form", "msg.payload = 'taken'; return msg"),
         page("c", "/deep/down", "deep"),
         page("d", "/deep/secret", "secret"),
         page("e", "/deeper", "deeper"),
@@ -85,7 +85,7 @@ async fn a_permission_for_one_value_of_a_parameter_holds_in_every_spelling() {
     let gateway = Gateway::with(routes);
     let token = gateway.sign_in("admin").await;
     let code = "msg.payload = msg.req.params.name; return msg";
-    let flows = [script("a", ("get", "/app/files/:name"), code)];
+    let flows = [script("a", "get", "/app/files/:name", code)];
     gateway.deploy(&token, &flow_set(&flows)).await;
     for (path, name) in [
         ("/app/files/a@b", None),
@@ -116,7 +116,7 @@ async fn a_flow_is_given_the_request_but_not_the_token() {
     gateway
         .deploy(
             &token,
-            &flow_set(&[script("a", ("post", "/things/:id"), code)]),
+            &flow_set(&[script("a", "post", "/things/:id", code)]),
         )
         .await;
     let request = gateway
@@ -149,8 +149,8 @@ async fn a_flow_decides_status_and_headers_and_cannot_break_the_connection() {
                 msg.payload = '1,2'; return msg";
     let odd = "msg.statusCode = 1000; return msg";
     let flows = [
-        script("a", ("get", "/made"), made),
-        script("b", ("get", "/odd"), odd),
+        script("a", "get", "/made", made),
+        script("b", "get", "/odd", odd),
     ];
     gateway.deploy(&token, &flow_set(&flows)).await;
     let mut connection = gateway.connect(false).await.unwrap();
@@ -188,8 +188,8 @@ fn silent() -> serde_json::Value {
                 setTimeout(() => node.send(msg), 1e8)";
     let asked = "msg.payload = String(global.get('called') || 0); return msg";
     flow_set(&[
-        script("a", ("get", "/silent"), code),
-        script("b", ("get", "/called"), asked),
+        script("a", "get", "/silent", code),
+        script("b", "get", "/called", asked),
     ])
 }
 
@@ -253,7 +253,7 @@ async fn endpoints_begin_at_the_root_that_is_configured() {
     let gateway = Gateway::with("[engine]\nhttp_node_root = \"/api\"\n");
     let token = gateway.sign_in("admin").await;
     let code = "msg.payload = msg.req.path; return msg";
-    let flows = [script("a", ("get", "/where/:x"), code)];
+    let flows = [script("a", "get", "/where/:x", code)];
     gateway.deploy(&token, &flow_set(&flows)).await;
     let answer = gateway.get("/api/where/a").token(&token).send().await;
     assert_eq!((answer.status, answer.text().as_str()), (200, "/where/a"));
@@ -272,7 +272,7 @@ async fn forged_forwarded_headers_do_not_reach_a_flow() {
     ] {
         let gateway = Gateway::with(&(more.to_owned() + &public(&["/who"])));
         let token = gateway.sign_in("admin").await;
-        let who = script("a", ("get", "/who"), code);
+        let who = script("a", "get", "/who", code);
         gateway.deploy(&token, &flow_set(&[who])).await;
         for http2 in [false, true] {
             let mut request = gateway.get("/who");

@@ -33,7 +33,7 @@ async fn the_process_survives_a_message_that_nests_without_end() {
     let process = Process::start("", directory.path());
     let token = process.sign_in("admin").await;
     let code = "msg.payload = global.get('failed') || ''; return msg";
-    let flows = flow_set(&[ever_deeper(), script("told", ("get", "/failed"), code)]);
+    let flows = flow_set(&[ever_deeper(), script("told", "get", "/failed", code)]);
     process.deploy(&token, &flows).await;
     // To drop a message of some hundred thousand levels once ended the process.
     tokio::time::sleep(std::time::Duration::from_millis(250)).await;
@@ -73,7 +73,7 @@ async fn a_query_cannot_hold_the_engine_with_a_regular_expression() {
     let directory = tempdir().unwrap();
     let process = Process::start(&public(&["/match", "/other"]), directory.path());
     let token = process.sign_in("admin").await;
-    let mut flow = script("match", ("get", "/match"), "");
+    let mut flow = script("match", "get", "/match", "");
     flow[2] = json!({
         "id": "match-node", "z": "match", "x": 1, "y": 1, "type": "switch", "property": "payload.q", "propertyType": "msg",
         "checkall": "true", "rules": [{ "t": "regex", "v": "^(a+)+$", "vt": "str" }, { "t": "else" }],
@@ -103,7 +103,8 @@ async fn an_answer_is_a_script_for_other_origins_only_where_that_is_allowed() {
     let directory = tempdir().unwrap();
     let flows = flow_set(&[script(
         "list",
-        ("get", "/list"),
+        "get",
+        "/list",
         "msg.payload = [1]; return msg",
     )]);
     for (lines, kind, body) in [
@@ -151,7 +152,7 @@ async fn flows_do_not_see_the_variables_that_hold_the_gateways_secrets() {
         json!(names)
     );
     let template = names.iter().map(|name| format!("{{{{env.{name}}}}},"));
-    let mut by_exec = script("exec", ("get", "/exec"), "");
+    let mut by_exec = script("exec", "get", "/exec", "");
     by_exec[2] = json!({ "id": "exec-node", "z": "exec", "x": 1, "y": 1, "type": "exec", "command": "env", "addpay": "",
                          "useSpawn": "false", "wires": [["exec-out"]] });
     let mut by_template = page("template", "/template", &template.collect::<String>());
@@ -159,7 +160,7 @@ async fn flows_do_not_see_the_variables_that_hold_the_gateways_secrets() {
     let mut by_property = page("property", "/property", "${FLOW_KEY}");
     by_property.extend(page("open", "/open", "${SEEN}"));
     let flows = flow_set(&[
-        script("code", ("get", "/code"), &code),
+        script("code", "get", "/code", &code),
         by_template,
         by_property,
         by_exec,

@@ -16,7 +16,7 @@ const MANY: u64 = 20;
 /// A flow whose timer ticks every 50 ms, and whose endpoint answers with the number of ticks.
 fn ticking() -> Vec<Json> {
     let code = "msg.payload = String(flow.get('ticks') || 0); return msg";
-    let mut flow = script("ticks", ("get", "/ticks"), code);
+    let mut flow = script("ticks", "get", "/ticks", code);
     flow.extend([
         json!({ "id": "ticks-inject", "type": "inject", "z": "ticks", "x": 1, "y": 1, "props": [], "repeat": "0.05",
                 "wires": [["ticks-count"]] }),
@@ -31,7 +31,7 @@ async fn a_function_that_blocks_delays_no_endpoint_and_no_timer_of_another_threa
     let gateway = Gateway::with(&two_threads(&["/block", "/ticks"]));
     let token = gateway.sign_in("admin").await;
     let blocks = "const end = Date.now() + 5000; while (Date.now() < end); return msg";
-    let flows = flow_set(&[script("block", ("get", "/block"), blocks), ticking()]);
+    let flows = flow_set(&[script("block", "get", "/block", blocks), ticking()]);
     gateway.deploy(&token, &flows).await;
 
     let ticks = async || -> u64 {
@@ -90,7 +90,7 @@ async fn metrics_and_contexts_are_those_of_all_threads() {
     let token = gateway.sign_in("admin").await;
     let flow = |tab: &str| {
         let code = format!("flow.set('who', '{tab}'); return msg");
-        script(tab, ("get", &format!("/{tab}")), &code)
+        script(tab, "get", &format!("/{tab}"), &code)
     };
     gateway
         .deploy(&token, &flow_set(&[flow("a"), flow("b")]))

@@ -122,7 +122,7 @@ pub async fn cluster() -> (Postgres, Member, Member) {
 }
 
 /// A node on this tab, of an id and a type.
-pub fn node(tab: &str, (id, kind): (&str, &str), mut more: Json) -> Json {
+pub fn node(tab: &str, id: &str, kind: &str, mut more: Json) -> Json {
     let fields = json!({ "id": id, "type": kind, "z": tab, "x": 1, "y": 1 });
     let node = more.as_object_mut().unwrap();
     node.extend(fields.as_object().unwrap().clone());
@@ -131,7 +131,7 @@ pub fn node(tab: &str, (id, kind): (&str, &str), mut more: Json) -> Json {
 
 /// `GET /a` says a text, `GET /secret` a credential of a node.
 fn flows(text: &str) -> Json {
-    let node = |id: &str, kind: &str, more: Json| node("s", (id, kind), more);
+    let node = |id: &str, kind: &str, more: Json| node("s", id, kind, more);
     let mut flows = flow_set(&[page("a", "/a", text)]);
     let more = [
         json!({ "id": "s", "type": "tab", "label": "secret",
@@ -211,7 +211,7 @@ async fn a_killed_member_is_followed_within_five_seconds_with_flows_and_credenti
 
 /// A flow that appends the number of its process's lease to a file, every 20 ms: only one process may do so at a time.
 pub fn writing(file: &Path) -> Json {
-    let node = |id: &str, kind: &str, more: Json| node("t", (id, kind), more);
+    let node = |id: &str, kind: &str, more: Json| node("t", id, kind, more);
     json!([
         { "id": "t", "type": "tab", "label": "writes" },
         node("i", "inject", json!({ "props": [{ "p": "payload" }], "repeat": "0.02", "once": true, "onceDelay": 0,

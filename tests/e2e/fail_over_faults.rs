@@ -75,7 +75,7 @@ const LEADERS: [&str; 2] = [
 ];
 
 /// One fault of the leader's, or of the database.
-async fn fail(kind: usize, (member, way): &mut (Member, Way), postgres: &mut Postgres) {
+async fn fail(kind: usize, member: &mut Member, way: &mut Way, postgres: &mut Postgres) {
     match kind {
         0 => {
             member.kill();
@@ -170,7 +170,8 @@ async fn two_engines_never_run_and_what_was_acknowledged_holds_while_leaders_fai
         sleep(Duration::from_secs(3)).await;
         let leads = leader(&members, LEADERS[round % 2]).await;
         let begun = Instant::now();
-        fail(round % 5, &mut members[leads], &mut postgres).await;
+        let (member, way) = &mut members[leads];
+        fail(round % 5, member, way, &mut postgres).await;
         let window = (begun, Instant::now() + RECOVERY);
         seen.faults.lock().unwrap().push(window);
         sleep(RECOVERY).await;

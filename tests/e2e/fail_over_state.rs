@@ -45,7 +45,7 @@ async fn the_library_the_editors_settings_and_stopped_flows_are_the_same_after_a
 
 /// A flow that counts its requests in a shared context.
 fn counting() -> Json {
-    let node = |id: &str, kind: &str, more: Json| node("t", (id, kind), more);
+    let node = |id: &str, kind: &str, more: Json| node("t", id, kind, more);
     let count = "const n = (flow.get('n', 'cluster') || 0) + 1; flow.set('n', n, 'cluster'); msg.payload = String(n); return msg";
     json!([
         { "id": "t", "type": "tab", "label": "counts" },

@@ -178,7 +178,7 @@ async fn a_single_flow_that_is_sent_with_the_whole_goes_to_the_admin_api_and_to_
         behind.address
     );
     let gateway = Gateway::with(&(upstream + &users()));
-    let token = sign_in(&gateway, "/admin", ("ann", "")).await.json();
+    let token = sign_in(&gateway, "/admin", "ann", "").await.json();
     let token = token["access_token"].as_str().unwrap();
     let flow = json!({ "label": "Line 3b", "nodes": [] });
     let added = gateway.post("/admin/flow").token(token).json(&flow);

@@ -132,17 +132,17 @@ async fn trailers_that_frame_route_or_authorize_are_refused_with_their_request()
                 continue;
             }
             for name in FORBIDDEN {
-                let status = trailer(&gateway, (&token, path), name, false).await;
+                let status = trailer(&gateway, &token, path, name, false).await;
                 assert_eq!(status, "400", "{path} {name}");
                 // HTTP/2 has no such field: the library resets the stream.
                 if name != "transfer-encoding" {
-                    let status = trailer(&gateway, (&token, path), name, true).await;
+                    let status = trailer(&gateway, &token, path, name, true).await;
                     assert_eq!(status, "400", "{path} {name} over HTTP/2");
                 }
             }
             assert!(behind.take().requests.is_empty(), "{path}");
             for http2 in [false, true] {
-                let status = trailer(&gateway, (&token, path), "x-checksum", http2).await;
+                let status = trailer(&gateway, &token, path, "x-checksum", http2).await;
                 assert_eq!(status, "200", "{path}");
             }
             let record = behind.take();
@@ -153,7 +153,7 @@ async fn trailers_that_frame_route_or_authorize_are_refused_with_their_request()
 }
 
 /// The status of a request with a whole body and then this trailer.
-async fn trailer(gateway: &Client, (token, path): (&str, &str), name: &str, http2: bool) -> String {
+async fn trailer(gateway: &Client, token: &str, path: &str, name: &str, http2: bool) -> String {
     let body = json!({ "id": "a", "label": "x", "nodes": [] }).to_string();
     let length = body.len();
     if http2 {
@@ -199,7 +199,7 @@ async fn a_complete_deployment_is_applied_although_its_client_has_disconnected()
                     } else {
                         flow(&label)
                     };
-                    send_and_leave(&gateway, (&token, method, path), &body, http2).await;
+                    send_and_leave(&gateway, &token, method, path, &body, http2).await;
                     until(
                         &format!("{label} is deployed, in front: {in_front}"),
                         async || {
@@ -220,7 +220,9 @@ async fn a_complete_deployment_is_applied_although_its_client_has_disconnected()
 /// Sends a whole request and closes the connection at once.
 async fn send_and_leave(
     gateway: &Client,
-    (token, method, path): (&str, &str, &str),
+    token: &str,
+    method: &str,
+    path: &str,
     body: &str,
     http2: bool,
 ) {

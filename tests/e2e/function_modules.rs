@@ -9,7 +9,8 @@ async fn a_function_uses_a_module_of_the_data_directory_after_the_next_deploymen
     let token = gateway.sign_in("admin").await;
     let mut flow = flow_set(&[script(
         "t",
-        ("get", "/greet"),
+        "get",
+        "/greet",
         "msg.payload = greet('Ann'); return msg",
     )]);
     for node in flow.as_array_mut().unwrap() {

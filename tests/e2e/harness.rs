@@ -438,13 +438,13 @@ pub async fn listen(address: SocketAddr) -> TcpListener {
 pub fn page(tab: &str, path: &str, text: &str) -> Vec<Json> {
     let template =
         json!({ "type": "template", "field": "payload", "template": text, "syntax": "plain" });
-    endpoint(tab, ("get", path), &template)
+    endpoint(tab, "get", path, &template)
 }
 
 /// A flow whose endpoint responds with the result of a function node's code.
-pub fn script(tab: &str, (method, path): (&str, &str), code: &str) -> Vec<Json> {
+pub fn script(tab: &str, method: &str, path: &str, code: &str) -> Vec<Json> {
     let function = json!({ "type": "function", "func": code, "outputs": 1 });
-    endpoint(tab, (method, path), &function)
+    endpoint(tab, method, path, &function)
 }
 
 /// A flow whose endpoint `GET path` responds with a text that changes whenever its function node is restarted.
@@ -454,11 +454,11 @@ pub fn restart_marker(tab: &str, path: &str) -> Vec<Json> {
         "initialize": "context.set('started', String(Math.random()))",
         "func": "msg.payload = context.get('started'); return msg",
     });
-    endpoint(tab, ("get", path), &function)
+    endpoint(tab, "get", path, &function)
 }
 
 /// http in → the node given → http response.
-fn endpoint(tab: &str, (method, url): (&str, &str), node: &Json) -> Vec<Json> {
+fn endpoint(tab: &str, method: &str, url: &str, node: &Json) -> Vec<Json> {
     let placed = |part: &str, x: u16, mut node: Json| {
         node["id"] = format!("{tab}-{part}").into();
         node["z"] = tab.into();

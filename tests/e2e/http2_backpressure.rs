@@ -48,7 +48,7 @@ async fn serving(lines: &str) -> Gateway {
     let gateway = Gateway::with(&(limits.to_owned() + lines + &public(&["/piece"])));
     let token = gateway.sign_in("admin").await;
     let code = "msg.payload = 'x'.repeat(50000); return msg";
-    let flow = script("a", ("get", "/piece"), code);
+    let flow = script("a", "get", "/piece", code);
     gateway.deploy(&token, &flow_set(&[flow])).await;
     gateway
 }

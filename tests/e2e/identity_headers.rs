@@ -109,7 +109,8 @@ async fn forged_identity_headers_reach_neither_an_upstream_nor_a_flow() {
     let token = gateway.sign_in("admin").await;
     let who = script(
         "a",
-        ("get", "/who"),
+        "get",
+        "/who",
         "msg.payload = msg.req.headers; return msg",
     );
     gateway.deploy(&token, &flow_set(&[who])).await;

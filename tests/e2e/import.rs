@@ -7,11 +7,11 @@ use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-/// Runs the command with a variable of the environment.
-fn import(directory: &Path, arguments: &[&str], variable: (&str, &str)) -> Output {
+/// Runs the command with this variable of the environment.
+fn import(directory: &Path, arguments: &[&str], name: &str, value: &str) -> Output {
     let arguments = [&["import"], arguments].concat();
     let mut command = program(directory, &arguments);
-    command.env(variable.0, variable.1);
+    command.env(name, value);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.output().unwrap()
 }
@@ -48,7 +48,7 @@ async fn users_of_a_node_red_sign_in_with_their_old_passwords_at_the_gateway_in_
     let file = directory.path().join("settings.js");
     fs::write(&file, default_settings(&lines)).unwrap();
     let port = testing::ports::free();
-    let node_red = NodeRed::start_with_file(directory, port, (Release::Four, ""));
+    let node_red = NodeRed::start_with_file(directory, port, Release::Four, "");
 
     let gateway_directory = tempfile::tempdir().unwrap();
     let arguments = [
@@ -57,8 +57,8 @@ async fn users_of_a_node_red_sign_in_with_their_old_passwords_at_the_gateway_in_
         "--output",
         "made.toml",
     ];
-    let variable = ("PORT", &*port.to_string());
-    let imported = import(gateway_directory.path(), &arguments, variable);
+    let port = port.to_string();
+    let imported = import(gateway_directory.path(), &arguments, "PORT", &port);
     let notices = text(&imported.stderr);
     assert_eq!(imported.status.code(), Some(0), "{notices}");
     assert!(
@@ -100,7 +100,7 @@ async fn users_of_a_node_red_sign_in_with_their_old_passwords_at_the_gateway_in_
     );
 
     // A second time it would replace what may have been changed since.
-    let again = import(gateway.directory.path(), &arguments, variable);
+    let again = import(gateway.directory.path(), &arguments, "PORT", &port);
     assert_eq!(again.status.code(), Some(1));
     assert!(
         text(&again.stderr).contains("made.toml: File exists"),
@@ -138,7 +138,7 @@ fn roots_certificates_and_variables_are_carried_over_and_the_rest_is_reported() 
         };
     "#;
     fs::write(directory.path().join("settings.js"), settings).unwrap();
-    let imported = import(directory.path(), &["settings.js"], ("PORT", "1999"));
+    let imported = import(directory.path(), &["settings.js"], "PORT", "1999");
     let (made, notices) = (text(&imported.stdout), text(&imported.stderr));
     assert_eq!(imported.status.code(), Some(0), "{notices}");
     let key = directory.path().canonicalize().unwrap().join("privkey.pem");
@@ -200,7 +200,7 @@ fn a_settings_file_that_attacks_ends_with_a_sentence() {
         ("\u{0}", "settings.js: "),
     ] {
         fs::write(directory.path().join("settings.js"), settings).unwrap();
-        let imported = import(directory.path(), &["settings.js"], ("A", "b"));
+        let imported = import(directory.path(), &["settings.js"], "A", "b");
         let (made, notices) = (text(&imported.stdout), text(&imported.stderr));
         assert!(notices.contains(words), "{settings}: {notices}");
         assert!(imported.status.code().is_some(), "it ends by itself");
@@ -222,7 +222,7 @@ fn a_settings_file_that_attacks_ends_with_a_sentence() {
             made.matches("[auth]\n").count().min(1)
         );
     }
-    let missing = import(directory.path(), &["nowhere.js"], ("A", "b"));
+    let missing = import(directory.path(), &["nowhere.js"], "A", "b");
     assert!(
         text(&missing.stderr).contains("nowhere.js: No such file"),
         "{}",

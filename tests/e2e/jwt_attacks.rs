@@ -210,7 +210,7 @@ async fn a_jwt_is_no_cookie_and_is_not_passed_on_to_flows_and_upstreams() {
     let code = "msg.payload = msg.req.headers; return msg";
     let admin = gateway.sign_in("admin").await;
     gateway
-        .deploy(&admin, &flow_set(&[script("a", ("get", "/echo"), code)]))
+        .deploy(&admin, &flow_set(&[script("a", "get", "/echo", code)]))
         .await;
     let seen = gateway
         .get("/echo")

@@ -57,13 +57,15 @@ impl HoldingWay {
                 let (from_server, to_server) = there.into_split();
                 let is_holder = Arc::new(Mutex::new(false));
                 tokio::spawn(answers(
-                    (from_server, to_client),
+                    from_server,
+                    to_client,
                     Arc::clone(&is_holder),
                     moved.clone(),
                 ));
                 let wanted = Arc::clone(&looked_for);
                 tokio::spawn(statements(
-                    (from_client, to_server),
+                    from_client,
+                    to_server,
                     wanted,
                     is_holder,
                     moved.clone(),
@@ -112,7 +114,8 @@ impl HoldingWay {
 
 /// Passes what a client sends.
 async fn statements(
-    (mut from, mut to): (OwnedReadHalf, OwnedWriteHalf),
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
     wanted: Arc<Mutex<Option<Wanted>>>,
     is_holder: Arc<Mutex<bool>>,
     stage: watch::Sender<Stage>,
@@ -145,7 +148,8 @@ async fn statements(
 
 /// Passes what the database answers, also if the client is gone.
 async fn answers(
-    (mut from, mut to): (OwnedReadHalf, OwnedWriteHalf),
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
     is_holder: Arc<Mutex<bool>>,
     stage: watch::Sender<Stage>,
 ) {

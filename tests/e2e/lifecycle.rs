@@ -53,8 +53,8 @@ async fn a_signal_drains_connections_and_accepts_no_new_ones() {
         let slow = "global.set('called', 1); setTimeout(() => { msg.payload = 'done'; node.send(msg) }, 700)";
         let called = "msg.payload = String(global.get('called')); return msg";
         let flows = flow_set(&[
-            script("a", ("get", "/slow"), slow),
-            script("b", ("get", "/called"), called),
+            script("a", "get", "/slow", slow),
+            script("b", "get", "/called", called),
         ]);
         process.deploy(&token, &flows).await;
         let mut idle = process.connect(false).await.unwrap();
@@ -112,8 +112,8 @@ async fn a_second_signal_ends_the_process_at_once() {
     let silent = "global.set('called', 1); setTimeout(() => node.send(msg), 1e8)";
     let called = "msg.payload = String(global.get('called')); return msg";
     let flows = flow_set(&[
-        script("a", ("get", "/silent"), silent),
-        script("b", ("get", "/called"), called),
+        script("a", "get", "/silent", silent),
+        script("b", "get", "/called", called),
     ]);
     process.deploy(&token, &flows).await;
     let request = tokio::spawn(process.get("/silent").try_send());

@@ -32,7 +32,7 @@ pub fn in_front_of(upstreams: &[(&MockUpstream, &str)]) -> String {
 }
 
 /// A token of a user who signs in at a site.
-pub async fn sign_in(client: &Client, site: &str, (user, scope): (&str, &str)) -> Answer {
+pub async fn sign_in(client: &Client, site: &str, user: &str, scope: &str) -> Answer {
     let form = [
         ("client_id", "service-editor"),
         ("grant_type", "password"),
@@ -131,7 +131,7 @@ async fn an_upstream_receives_its_mount_as_prefix_or_keeps_it_in_the_path() {
     let request = gateway.get("/B/x").header("X-Forwarded-Prefix", "/evil");
     assert_eq!(request.send().await.text(), "whole GET /B/x HTTP/1.1");
     assert!(!whole.only().contains("prefix"), "{}", whole.only());
-    let deployed = sign_in(&gateway, "/b/admin", ("admin", "")).await;
+    let deployed = sign_in(&gateway, "/b/admin", "admin", "").await;
     let token = deployed.json()["access_token"].as_str().unwrap().to_owned();
     let deployment = gateway.post("/b/admin/flows").token(&token);
     let deployment = deployment.header("Node-RED-API-Version", "v2");
@@ -152,7 +152,7 @@ async fn the_admin_api_is_below_the_admin_root_and_all_other_paths_are_endpoints
         &(in_front_of(&[(&behind, "name = \"it\"\nadmin_root = \"/admin\"")])
             + &public(&["/hooks"])),
     );
-    let admin = sign_in(&gateway, "/admin", ("admin", "")).await.json();
+    let admin = sign_in(&gateway, "/admin", "admin", "").await.json();
     let admin = admin["access_token"].as_str().unwrap().to_owned();
     for path in [
         "/admin/flows",
@@ -186,7 +186,7 @@ async fn the_admin_api_is_below_the_admin_root_and_all_other_paths_are_endpoints
     );
 
     // A caller who may only deploy may call no endpoint, whatever its path.
-    let deployer = sign_in(&gateway, "/admin", ("deployer", "")).await.json();
+    let deployer = sign_in(&gateway, "/admin", "deployer", "").await.json();
     let deployer = deployer["access_token"].as_str().unwrap().to_owned();
     for path in [
         "/flows",
@@ -328,7 +328,7 @@ async fn a_slow_deployment_at_one_upstream_does_not_delay_others() {
         (&slow, "path = \"/slow\""),
         (&quick, "path = \"/quick\""),
     ]));
-    let token = sign_in(&gateway, "/slow", ("admin", "")).await.json();
+    let token = sign_in(&gateway, "/slow", "admin", "").await.json();
     let token = token["access_token"].as_str().unwrap().to_owned();
     let deploy = |site: &str| {
         let request = gateway.post(&format!("{site}/flows")).token(&token);

@@ -11,7 +11,7 @@ async fn a_user_has_separate_permissions_at_each_upstream() {
     let lines = in_front_of(&[(&one, place), (&two, "path = \"/two\"")]);
     let gateway = Gateway::with(&lines);
     let token = async |site: &str, user: &str| {
-        let answer = sign_in(&gateway, site, (user, "")).await;
+        let answer = sign_in(&gateway, site, user, "").await;
         answer.json()["access_token"].as_str().unwrap().to_owned()
     };
     let deploy = async |site: &str, token: &str| {
@@ -47,7 +47,7 @@ async fn a_user_has_separate_permissions_at_each_upstream() {
 
     // A scope is compared with what the user has where the sign-in happens.
     let asked = async |site: &str| {
-        let answer = sign_in(&gateway, site, ("reader", "flows.write")).await;
+        let answer = sign_in(&gateway, site, "reader", "flows.write").await;
         (answer.status, answer.code())
     };
     assert_eq!(asked("/one").await.0, 200);

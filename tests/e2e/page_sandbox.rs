@@ -39,7 +39,7 @@ fn same_origin(path: &str) -> String {
 fn responding(tab: &str, path: &str, headers: &Json, body: &str) -> Vec<Json> {
     let body = Json::from(body);
     let code = format!("msg.headers = {headers}; msg.payload = {body}; return msg;");
-    script(tab, ("get", path), &code)
+    script(tab, "get", path, &code)
 }
 
 fn policies(answer: &Answer) -> Vec<&str> {
@@ -181,7 +181,8 @@ fn attack_flows() -> Json {
         ),
         script(
             "f",
-            ("post", "/saved"),
+            "post",
+            "/saved",
             "msg.payload = 'saved ' + msg.payload.what; return msg;",
         ),
     ]

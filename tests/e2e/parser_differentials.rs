@@ -134,7 +134,7 @@ async fn of_the_engine() -> Vec<String> {
     let token = gateway.sign_in("admin").await;
     let flows = [
         page("get", "/x", "hello"),
-        script("post", ("post", "/x"), "msg.payload = 'hello'; return msg"),
+        script("post", "post", "/x", "msg.payload = 'hello'; return msg"),
         page("probe", "/probe", PROBED),
     ];
     gateway.deploy(&token, &flow_set(&flows)).await;

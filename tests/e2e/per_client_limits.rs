@@ -369,7 +369,9 @@ async fn incomplete_forms_take_at_most_the_share_of_their_client_address() {
 async fn trickle(
     client: &Client,
     http2: bool,
-    (piece, pause, pieces): (usize, Duration, usize),
+    piece: usize,
+    pause: Duration,
+    pieces: usize,
 ) -> u16 {
     let feeding = async |feed: mpsc::Sender<Bytes>| {
         for _ in 0..pieces {
@@ -423,8 +425,12 @@ const RATE: &str = "[timeouts]\nbody_grace = \"2s\"\n[limits]\nbody_rate = \"1Ki
 
 /// Bodies below the minimum rate time out, over both protocols; those above it arrive.
 async fn the_minimum_rate_holds(gateway: &Gateway) {
-    let both =
-        async |pace| tokio::join!(trickle(gateway, false, pace), trickle(gateway, true, pace));
+    let both = async |(piece, pause, pieces)| {
+        tokio::join!(
+            trickle(gateway, false, piece, pause, pieces),
+            trickle(gateway, true, piece, pause, pieces)
+        )
+    };
     let (too_slow, slow) = tokio::join!(both(TOO_SLOW), both(SLOW));
     assert_eq!(too_slow, (408, 408));
     assert_eq!(slow, (200, 200));
@@ -436,7 +442,7 @@ async fn a_body_below_the_minimum_rate_times_out_and_one_above_it_arrives() {
     let token = gateway.sign_in("admin").await;
     let code = "msg.payload = String(msg.req.body.length); return msg";
     gateway
-        .deploy(&token, &flow_set(&[script("a", ("post", "/slow"), code)]))
+        .deploy(&token, &flow_set(&[script("a", "post", "/slow", code)]))
         .await;
     Box::pin(the_minimum_rate_holds(&gateway)).await;
 }
@@ -489,7 +495,7 @@ async fn bodies_of_anonymous_clients_take_at_most_the_share_of_their_address() {
     let gateway = Gateway::with(&(LITTLE_MEMORY.to_owned() + &public(&["/take"])));
     let token = gateway.sign_in("admin").await;
     let code = "msg.payload = String(msg.req.body.length); return msg";
-    let take = |tab, path| script(tab, ("post", path), code);
+    let take = |tab, path| script(tab, "post", path, code);
     gateway
         .deploy(&token, &flow_set(&[take("a", "/take"), take("b", "/own")]))
         .await;
@@ -528,7 +534,7 @@ async fn unread_responses_of_anonymous_clients_take_at_most_their_share() {
     let token = gateway.sign_in("admin").await;
     let code = "msg.payload = 'x'.repeat(500000); return msg";
     gateway
-        .deploy(&token, &flow_set(&[script("a", ("get", "/much"), code)]))
+        .deploy(&token, &flow_set(&[script("a", "get", "/much", code)]))
         .await;
     let connection = Many::connect(&gateway, GREEDY).await;
     let mut unread = Vec::new();

@@ -82,7 +82,7 @@ async fn state(gateway: &Gateway, admin: &str) -> Vec<String> {
     all
 }
 
-fn change(gateway: &Gateway, token: &str, (method, path): (&str, &str)) -> Request {
+fn change(gateway: &Gateway, token: &str, method: &str, path: &str) -> Request {
     let request = gateway.request(method, path).token(token);
     request.header("Content-Type", "application/json")
 }
@@ -92,13 +92,15 @@ async fn revoked_within(
     gateway: &Gateway,
     admin: &str,
     http2: bool,
-    (method, path, body): (&str, &str, Json),
+    method: &str,
+    path: &str,
+    body: Json,
 ) -> Option<Outcome> {
     let token = gateway.sign_in("admin").await;
     let body = body.to_string();
     let (first, rest) = body.as_bytes().split_at(10);
-    let request = change(gateway, &token, (method, path));
-    let begun = StreamingRequest::send(gateway, request, http2, (first, Some(body.len()))).await;
+    let request = change(gateway, &token, method, path);
+    let begun = StreamingRequest::send(gateway, request, http2, first, Some(body.len())).await;
     revoke(gateway, admin, &token).await;
     begun.end(rest).await
 }
@@ -113,7 +115,7 @@ async fn a_token_that_is_revoked_between_two_pieces_of_a_body_changes_nothing() 
     let before = state(&gateway, &admin).await;
     for http2 in [false, true] {
         for (method, path, body) in changes() {
-            let answer = revoked_within(&gateway, &admin, http2, (method, path, body)).await;
+            let answer = revoked_within(&gateway, &admin, http2, method, path, body).await;
             let shown = format!("{method} {path} {answer:?}");
             // A client that still sends may lose the connection before it has read the answer.
             if let Some(answer) = answer {
@@ -136,8 +138,8 @@ async fn a_revocation_refuses_an_upload_before_its_next_piece() {
     let admin = gateway.sign_in("admin").await;
     for http2 in [false, true] {
         let token = gateway.sign_in("deployer").await;
-        let request = change(&gateway, &token, ("POST", "/flows"));
-        let begun = StreamingRequest::send(&gateway, request, http2, (b"[", Some(1000))).await;
+        let request = change(&gateway, &token, "POST", "/flows");
+        let begun = StreamingRequest::send(&gateway, request, http2, b"[", Some(1000)).await;
         revoke(&gateway, &admin, &token).await;
         let answer = begun.answer().await.expect("an answer");
         assert_eq!(answer.status, 401);
@@ -160,9 +162,9 @@ async fn a_reload_between_two_pieces_of_a_body_revokes_as_well() {
             let token = gateway.sign_in("deployer").await;
             let body = json!([{ "id": "new", "type": "tab" }]).to_string();
             let (first, rest) = body.as_bytes().split_at(10);
-            let request = change(&gateway, &token, ("POST", "/flows"));
+            let request = change(&gateway, &token, "POST", "/flows");
             let begun =
-                StreamingRequest::send(&gateway, request, http2, (first, Some(body.len()))).await;
+                StreamingRequest::send(&gateway, request, http2, first, Some(body.len())).await;
             assert!(gateway.reload(&reload).await);
             if let Some(answer) = begun.end(rest).await {
                 assert_eq!(answer.status, 401, "{answer:?}");
@@ -187,7 +189,7 @@ async fn a_user_who_loses_all_permissions_while_revoking_revokes_only_their_own_
         .post("/auth/revoke")
         .token(&token)
         .header("Content-Type", "application/x-www-form-urlencoded");
-    let begun = StreamingRequest::send(&gateway, request, true, (first, Some(form.len()))).await;
+    let begun = StreamingRequest::send(&gateway, request, true, first, Some(form.len())).await;
     assert!(gateway.reload(&users(Some((DEPLOYER, PASSWORD)))).await);
     let answer = begun.end(rest).await.unwrap();
     assert_eq!(answer.status, 401);
@@ -225,7 +227,7 @@ async fn nothing_of_a_revoked_upload_reaches_an_upstream() {
     let admin = gateway.sign_in("admin").await;
     for http2 in [false, true] {
         for (method, path, body) in changes() {
-            let answer = revoked_within(&gateway, &admin, http2, (method, path, body)).await;
+            let answer = revoked_within(&gateway, &admin, http2, method, path, body).await;
             assert!(
                 answer.as_ref().is_none_or(|answer| answer.status == 401),
                 "{method} {path} {answer:?}"
@@ -250,10 +252,9 @@ async fn a_revoked_token_ends_its_wait_for_the_deploy_lock_at_once() {
     for (method, path, body) in changes().into_iter().take(4) {
         let token = gateway.sign_in("deployer").await;
         let body = body.to_string();
-        let request = change(&gateway, &token, (method, path));
+        let request = change(&gateway, &token, method, path);
         let length = Some(body.len());
-        let begun =
-            StreamingRequest::send(&gateway, request, false, (body.as_bytes(), length)).await;
+        let begun = StreamingRequest::send(&gateway, request, false, body.as_bytes(), length).await;
         revoke(&gateway, &admin, &token).await;
         let answer = begun.answer().await.expect("an answer");
         assert_eq!(answer.status, 401, "{method} {path}");
@@ -439,8 +440,7 @@ async fn a_revoked_token_ends_an_upload_to_an_upstream() {
             let token = gateway.sign_in("admin").await;
             let request = gateway.post(path).token(&token);
             bytes.store(0, Ordering::SeqCst);
-            let mut begun =
-                StreamingRequest::send(&gateway, request, http2, (b"first", None)).await;
+            let mut begun = StreamingRequest::send(&gateway, request, http2, b"first", None).await;
             until("it arrives", async || bytes.load(Ordering::SeqCst) >= 5).await;
             revoke(&gateway, &admin, &token).await;
             let before = bytes.load(Ordering::SeqCst);
@@ -462,10 +462,11 @@ async fn a_revoked_token_ends_responses_of_endpoints() {
     let admin = gateway.sign_in("admin").await;
     let long = format!("msg.payload = 'x'.repeat({LENGTH}); return msg");
     let flows = [
-        script("a", ("get", "/long"), &long),
+        script("a", "get", "/long", &long),
         script(
             "b",
-            ("get", "/never"),
+            "get",
+            "/never",
             "setTimeout(() => node.send(msg), 3600000)",
         ),
     ];

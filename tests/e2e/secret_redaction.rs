@@ -35,7 +35,7 @@ fn nodes() -> Json {
     ])
 }
 
-async fn credentials(gateway: &Gateway, (kind, id): (&str, &str)) -> Answer {
+async fn credentials(gateway: &Gateway, kind: &str, id: &str) -> Answer {
     let path = format!("/credentials/{}/{id}", kind.replace(' ', "%20"));
     gateway.get(&path).send().await
 }
@@ -47,20 +47,20 @@ async fn a_reader_sees_which_secrets_are_set_but_not_their_values() {
     gateway.deploy(&token, &nodes()).await;
     for node in nodes().as_array().unwrap() {
         let text = |key: &str| node[key].as_str().unwrap();
-        let answer = credentials(&gateway, (text("type"), text("id"))).await;
+        let answer = credentials(&gateway, text("type"), text("id")).await;
         assert_eq!(answer.status, 200);
         assert!(!answer.text().contains(SECRET), "{}", answer.text());
         // A node that has a secret says so.
         let shown = answer.json().to_string();
         assert!(shown.contains("\"has_"), "{}: {shown}", text("type"));
     }
-    let tls = credentials(&gateway, ("tls-config", "tls")).await.json();
+    let tls = credentials(&gateway, "tls-config", "tls").await.json();
     let expected = json!({
         "certdata": "a certificate", "cadata": "an authority",
         "keydata": "__PWRD__", "has_keydata": true, "has_passphrase": true,
     });
     assert_eq!(tls, expected);
-    let mqtt = credentials(&gateway, ("mqtt-broker", "mqtt")).await.json();
+    let mqtt = credentials(&gateway, "mqtt-broker", "mqtt").await.json();
     assert_eq!(mqtt, json!({ "user": "maria", "has_password": true }));
     for path in [
         "/flows",
@@ -241,7 +241,7 @@ async fn responses_of_flows_are_not_embeddable_cross_origin_unless_public_or_all
     let flows = flow_set(&[
         page("a", "/page", "x"),
         page("b", "/public", "x"),
-        script("c", ("get", "/own"), code),
+        script("c", "get", "/own", code),
     ]);
     for (lines, expected) in [
         ("", "same-origin"),

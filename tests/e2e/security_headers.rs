@@ -29,7 +29,7 @@ fn output<'h>(headers: &'h HeaderMap, name: &str) -> Vec<&'h str> {
 async fn deploy_page(client: &Client, token: &str) {
     let code = "msg.headers = { 'X-Frame-Options': 'SAMEORIGIN', 'Content-Type': 'text/html' }; msg.payload = '<p>'; return msg";
     client
-        .deploy(token, &flow_set(&[script("a", ("get", "/page"), code)]))
+        .deploy(token, &flow_set(&[script("a", "get", "/page", code)]))
         .await;
 }
 

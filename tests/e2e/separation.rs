@@ -114,8 +114,8 @@ async fn a_flow_sees_the_client_and_its_user_and_an_engine_keeps_no_audit_log_an
                 id: msg.req.headers['x-request-id'], auth: msg.req.headers.authorization, \
                 forged: msg.req.headers['x-flowgate-user'] }; return msg";
     let flows = flow_set(&[
-        script("w", ("get", "/who"), code),
-        script("o", ("get", "/open"), code),
+        script("w", "get", "/who", code),
+        script("o", "get", "/open", code),
     ]);
     separated.deploy(&token, &flows).await;
     let reader = separated.sign_in("reader").await;

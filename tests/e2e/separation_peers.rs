@@ -119,7 +119,7 @@ async fn on_a_loopback_address_an_engine_believes_nobody_who_names_a_user_or_a_c
     let gateway = Gateway::with(&(lines + &public(&["/who"])));
     let token = gateway.sign_in("admin").await;
     let code = "msg.payload = { user: msg.req.user, ip: msg.req.ip }; return msg";
-    let flows = flow_set(&[script("w", ("get", "/who"), code)]);
+    let flows = flow_set(&[script("w", "get", "/who", code)]);
     gateway.deploy(&token, &flows).await;
     let through = gateway.get("/who").from("127.0.0.9").send().await.json();
     assert_eq!(through["ip"], "127.0.0.1");

@@ -289,7 +289,7 @@ async fn a_token_does_at_an_upstream_what_its_user_may_not_do_there() {
     let place = "path = \"/one\"\npermissions = { ann = [\"gateway.tokens\"] }";
     let lines = in_front_of(&[(&one, place), (&two, "path = \"/two\"")]);
     let gateway = Gateway::with(&(lines + &users(ANN)));
-    let session = crate::multiple_upstreams::sign_in(&gateway, "/two", ("ann", "")).await;
+    let session = crate::multiple_upstreams::sign_in(&gateway, "/two", "ann", "").await;
     let session = session.json()["access_token"].as_str().unwrap().to_owned();
     let body = json!({ "name": "ci", "permissions": ["flows.read"] });
     let answer = gateway.post("/two/gateway/tokens").token(&session);
@@ -442,7 +442,7 @@ async fn users_are_listed_with_their_rights_and_ways_to_sign_in_and_no_secret() 
     let one = named("one").await;
     let lines = in_front_of(&[(&one, place)]) + &users("permissions = [\"gateway.users\"]");
     let gateway = Gateway::with(&(lines + &user("eve", second)));
-    let ann = crate::multiple_upstreams::sign_in(&gateway, "/one", ("ann", "")).await;
+    let ann = crate::multiple_upstreams::sign_in(&gateway, "/one", "ann", "").await;
     let ann = ann.json()["access_token"].as_str().unwrap().to_owned();
     let answer = gateway.get("/one/gateway/users").token(&ann).send().await;
     assert_eq!(

@@ -174,7 +174,7 @@ async fn all_permissions_at_one_upstream_do_not_end_sessions_of_others() {
     let place = "path = \"/a\"\npermissions = { reader = [\"*\"] }";
     let gateway = Gateway::with(&in_front_of(&[(&upstream, place)]));
     let token = async |user: &str| {
-        let answer = sign_in(&gateway, "/a", (user, "")).await;
+        let answer = sign_in(&gateway, "/a", user, "").await;
         answer.json()["access_token"].as_str().unwrap().to_owned()
     };
     let (admin, reader) = (token("admin").await, token("reader").await);

@@ -103,7 +103,7 @@ async fn text(member: &Member, path: &str) -> String {
 fn both(text: &str) -> Json {
     flow_set(&[
         page("here", "/here", text),
-        script("there", ("get", "/there"), COUNTS),
+        script("there", "get", "/there", COUNTS),
     ])
 }
 
@@ -212,10 +212,10 @@ async fn an_editor_at_any_member_injects_debugs_and_reads_contexts_in_all_shards
     let inject = |payload: &str| json!({ "props": [{ "p": "payload" }], "payload": payload, "payloadType": "str", "wires": [["debug"]] });
     let debug = json!({ "active": true, "tosidebar": true, "complete": "payload", "targetType": "msg", "wires": [] });
     let more = [
-        node("there", ("inject", "inject"), inject("x")),
-        node("there", ("unseen", "inject"), inject("unseen")),
-        node("there", ("seen", "inject"), inject("seen")),
-        node("there", ("debug", "debug"), debug),
+        node("there", "inject", "inject", inject("x")),
+        node("there", "unseen", "inject", inject("unseen")),
+        node("there", "seen", "inject", inject("seen")),
+        node("there", "debug", "debug", debug),
     ];
     flows.as_array_mut().unwrap().extend(more);
     one.deploy(token, &flows).await;
@@ -297,7 +297,7 @@ async fn flows_that_belong_together_are_not_run_apart_and_a_deployment_moves_non
     members.deploy().await;
     let mut joined = both("here");
     let link = |tab: &str, id: &str, kind: &str, other: &str| {
-        node(tab, (id, kind), json!({ "links": [other], "wires": [] }))
+        node(tab, id, kind, json!({ "links": [other], "wires": [] }))
     };
     let links = [
         link("here", "from", "link out", "to"),
@@ -311,7 +311,8 @@ async fn flows_that_belong_together_are_not_run_apart_and_a_deployment_moves_non
         page("here", "/here", "here"),
         script(
             "there",
-            ("get", "/there"),
+            "get",
+            "/there",
             "msg.payload = String(global.get('n')); return msg",
         ),
     ]);
@@ -327,8 +328,8 @@ async fn a_flow_with_a_global_context_of_its_own_shares_it_with_none_elsewhere()
     let Members { one, token, .. } = &members;
     let count = "const n = (global.get('n', 'cluster') || 0) + 1; global.set('n', n, 'cluster'); msg.payload = String(n); return msg";
     let flows = flow_set(&[
-        script("here", ("get", "/here"), count),
-        script("there", ("get", "/there"), count),
+        script("here", "get", "/here", count),
+        script("there", "get", "/there", count),
     ]);
     one.deploy(token, &flows).await;
     until_answers(one, "/there").await;

@@ -105,7 +105,7 @@ async fn no_upstream_and_no_flow_sets_the_cookie_of_the_gateway() {
         json!(cookies)
     );
     engine
-        .deploy(&token, &flow_set(&[script("a", ("get", "/dash"), &code)]))
+        .deploy(&token, &flow_set(&[script("a", "get", "/dash", &code)]))
         .await;
     for gateway in [upstream, engine] {
         let answer = gateway.get("/dash").send().await;
@@ -140,9 +140,9 @@ pub fn resolved(from: &str, reference: &str) -> String {
 fn flows() -> Json {
     let code = "msg.payload = { user: msg.req.user, cookies: msg.req.cookies, headers: msg.req.headers }; return msg";
     let mut flows = flow_set(&[
-        script("a", ("get", "/dash"), code),
-        script("b", ("post", "/dash/save"), code),
-        script("c", ("get", "/open"), code),
+        script("a", "get", "/dash", code),
+        script("b", "post", "/dash/save", code),
+        script("c", "get", "/open", code),
     ]);
     let listener = json!([
         { "id": "t", "type": "tab", "label": "T" },

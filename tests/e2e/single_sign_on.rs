@@ -12,7 +12,7 @@ use serde_json::json;
 async fn deploy_page(gateway: &Gateway) {
     let admin = gateway.sign_in("admin").await;
     let code = "msg.payload = { user: msg.req.user, cookies: msg.req.cookies }; return msg";
-    let flows = flow_set(&[script("a", ("get", "/dash"), code)]);
+    let flows = flow_set(&[script("a", "get", "/dash", code)]);
     gateway.deploy(&admin, &flows).await;
 }
 

@@ -56,7 +56,8 @@ impl StreamingRequest {
         client: &Client,
         request: Request,
         http2: bool,
-        (first, length): (&[u8], Option<usize>),
+        first: &[u8],
+        length: Option<usize>,
     ) -> Self {
         const VALID: &str = "flowgate_token_checks_total{result=\"valid\"}";
         let before = client.metric(VALID).await;

@@ -144,7 +144,7 @@ async fn no_flow_of_the_engine_receives_a_token_of_the_gateway() {
     let tokens = tokens(&gateway).await;
     let code = "msg.payload = { headers: msg.req.headers, url: msg.req.url, query: msg.req.query, \
                 cookies: msg.req.cookies }; return msg";
-    let flow = script("a", ("get", "/open"), code);
+    let flow = script("a", "get", "/open", code);
     gateway.deploy(&tokens[0], &flow_set(&[flow])).await;
     for token in &tokens {
         for (name, value) in ways(token) {

@@ -74,7 +74,7 @@ async fn deploy_echoes(gateway: &Gateway, token: &str, rows: &[Row]) {
             // A colon begins a parameter.
             let path = row.send.replace(':', "\\:");
             let method = row.method.to_ascii_lowercase();
-            script(&format!("t{n}"), (&method, &path), code)
+            script(&format!("t{n}"), &method, &path, code)
         })
         .collect();
     gateway.deploy(token, &flow_set(&flows)).await;
@@ -96,7 +96,7 @@ impl Walk<'_> {
         };
         let path = format!("{}{QUERY}", row.send);
         let request = self.gateway.request(&row.method, &path);
-        let request = with_headers(request, row, (token.as_deref(), http2));
+        let request = with_headers(request, row, token.as_deref(), http2);
         let answer = self.send(request, http2).await;
         self.steps += 1;
         let may = self.may(row, caller);
@@ -108,7 +108,7 @@ impl Walk<'_> {
         );
         assert_eq!(answer.status == 401, !may, "{what}: {}", answer.status);
         let id = answer.header("x-request-id").to_owned();
-        let mut wanted = self.wanted(row, (None, token.is_some()), &id);
+        let mut wanted = self.wanted(row, None, token.is_some(), &id);
         // A public endpoint of ours gets what an upstream's gets with pass_authorization.
         if row.needs == "nothing" && token.is_none() {
             wanted.insert(format!("authorization: {BASIC}"));

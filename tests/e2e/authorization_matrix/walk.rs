@@ -143,7 +143,7 @@ impl<'g> Walk<'g> {
         let root = if row.below == Below::Admin { root } else { "" };
         let path = format!("{site}{root}{}{QUERY}", row.send);
         let request = self.addressed(self.gateway.request(&row.method, &path));
-        let request = with_headers(request, row, (token.as_deref(), http2));
+        let request = with_headers(request, row, token.as_deref(), http2);
         let answer = self.send(request, http2).await;
         self.steps += 1;
         let what = format!(
@@ -171,7 +171,7 @@ impl<'g> Walk<'g> {
             _ => "*",
         };
         let known = (token.is_some() && row.needs != "nothing").then_some(scope);
-        let wanted = self.wanted(row, (known, token.is_some()), answer.header("x-request-id"));
+        let wanted = self.wanted(row, known, token.is_some(), answer.header("x-request-id"));
         let body = row.body.as_deref().unwrap_or_default();
         assert_eq!(split(&left.bytes), (wanted, body.to_owned()), "{what}");
     }
@@ -181,7 +181,8 @@ impl<'g> Walk<'g> {
     pub fn wanted(
         &self,
         row: &Row,
-        (known, shown): (Option<&str>, bool),
+        known: Option<&str>,
+        shown: bool,
         id: &str,
     ) -> BTreeSet<String> {
         let mode = &self.mode;
@@ -241,7 +242,7 @@ impl<'g> Walk<'g> {
 }
 
 /// The request with what a client may add, and with what it lies. HTTP/2 speaks the other dialect.
-pub fn with_headers(request: Request, row: &Row, (token, http2): (Option<&str>, bool)) -> Request {
+pub fn with_headers(request: Request, row: &Row, token: Option<&str>, http2: bool) -> Request {
     let version = if http2 {
         "Node-RED-API-Version"
     } else {

@@ -147,7 +147,7 @@ impl Twins {
         let lines = format!("{token}\nadmin_root = \"{root}/\"");
         let gateway = Gateway::open(&behind.config_with(&lines), directory);
         let token = async |user| {
-            let answer = sign_in(&gateway, root, (user, "")).await;
+            let answer = sign_in(&gateway, root, user, "").await;
             answer.json()["access_token"].as_str().unwrap().to_owned()
         };
         Self {

@@ -67,7 +67,8 @@ impl NodeRed {
         Self::start_in(
             tempfile::tempdir().unwrap(),
             testing::ports::free(),
-            (release, settings),
+            release,
+            settings,
         )
     }
 
@@ -80,20 +81,21 @@ impl NodeRed {
     pub fn prepared_with(release: Release, settings: &str, prepare: impl Fn(&Path)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         prepare(directory.path());
-        Self::start_in(directory, testing::ports::free(), (release, settings))
+        Self::start_in(directory, testing::ports::free(), release, settings)
     }
 
-    fn start_in(directory: TempDir, port: u16, (release, settings): (Release, &str)) -> Self {
+    fn start_in(directory: TempDir, port: u16, release: Release, settings: &str) -> Self {
         let text = settings_js(port, settings);
         std::fs::write(directory.path().join("settings.js"), text).unwrap();
-        Self::start_with_file(directory, port, (release, settings))
+        Self::start_with_file(directory, port, release, settings)
     }
 
     /// With the `settings.js` in this directory, and a port in the environment.
     pub fn start_with_file(
         directory: TempDir,
         port: u16,
-        (release, settings): (Release, &str),
+        release: Release,
+        settings: &str,
     ) -> Self {
         let log = File::create(directory.path().join("log")).unwrap();
         let mut command = release.command();
@@ -136,7 +138,7 @@ impl NodeRed {
             child,
         } = self;
         drop(child);
-        move || Self::start_in(directory, address.port(), (release, &settings))
+        move || Self::start_in(directory, address.port(), release, &settings)
     }
 
     /// The lines of a gateway in front of it.

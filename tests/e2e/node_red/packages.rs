@@ -27,7 +27,7 @@ fn gateway(root: &str, lines: &str) -> (NodeRed, Gateway) {
         root => format!("{PROTECTED} httpAdminRoot: \"{root}\","),
     };
     let port = testing::ports::free();
-    let red = NodeRed::start_in(directory, port, (Release::Four, &settings));
+    let red = NodeRed::start_in(directory, port, Release::Four, &settings);
     let own = tempfile::tempdir().unwrap();
     std::fs::write(own.path().join("token"), TOKEN).unwrap();
     let upstream = format!("token_file = \"token\"\nadmin_root = \"{root}/\"");
