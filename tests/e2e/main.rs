@@ -28,7 +28,6 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::too_many_lines,
     clippy::disallowed_methods,
     missing_docs,
     unreachable_pub,

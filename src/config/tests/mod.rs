@@ -1,5 +1,5 @@
 //! Configs as operators write them, right and wrong.
-#![allow(clippy::unwrap_used, clippy::too_many_lines, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod acme;
 #[cfg(feature = "engine")]

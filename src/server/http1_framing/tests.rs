@@ -1,7 +1,5 @@
 //! Streams of bytes: which heads are found in them, and which have two readings.
 
-#![allow(clippy::too_many_lines, reason = "tables of heads")]
-
 use super::*;
 use std::cell::Cell;
 use std::convert::Infallible;

@@ -4,13 +4,7 @@
 //! `bench` runs a node between an inject node and debug nodes, `steps` sends several messages through one, `http_server`
 //! is the server of `http request` nodes and makes certificates, and `mosquitto` is the broker of MQTT nodes.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::too_many_lines,
-    missing_docs,
-    reason = "tests"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
 
 mod backpressure;
 mod batch;
