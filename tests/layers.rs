@@ -1,6 +1,10 @@
 //! The layers of the program: which modules may use which, which know HTTP status codes, and which read the clock.
+//! `signatures` checks the parameters of functions.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+#[path = "layers/signatures.rs"]
+mod signatures;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -58,17 +62,21 @@ const READ_CLOCK: &[&str] = &[
     "crates/testing/",
 ];
 
-fn sources() -> Vec<PathBuf> {
-    fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
+/// Adds the Rust files below a folder, but for those of packages of npm.
+fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if !path.ends_with("node_modules") {
                 walk(&path, found);
-            } else if path.extension().is_some_and(|e| e == "rs") {
-                found.push(path);
             }
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
         }
     }
+}
+
+fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for root in ["src", "crates"] {
         walk(Path::new(root), &mut found);
