@@ -35,7 +35,7 @@ pub fn package(data: &[u8]) {
     }
     let packages = Packages::find(&root);
     let mut shown = packages.words("en-US").to_string();
-    packages.write(("en-US", &PackagedSubflows::new()), &mut shown, |_, _| true);
+    packages.write("en-US", &PackagedSubflows::new(), &mut shown, |_, _| true);
     packages.write_plugins(&mut shown);
     assert!(!shown.contains(SECRET), "{shown}");
     for (name, _, set) in packages.sets().chain(packages.plugins()) {
