@@ -227,15 +227,6 @@ fn a_message_that_nothing_can_read_is_an_error_with_what_is_known_of_it() {
 }
 
 #[test]
-fn a_message_that_is_sent_last_is_the_object() {
-    let source = "msg.k = 8; node.send(msg); return null";
-    let message = fed(&scripts(), source, given()).into_message().unwrap();
-    assert_eq!(message.get("k").as_number(), Some(8.0));
-    let id = given().get("_msgid").as_str().map(str::to_owned);
-    assert_eq!(message.get("_msgid").as_str(), id.as_deref());
-}
-
-#[test]
 fn a_message_that_changes_after_it_was_sent_is_a_copy() {
     let scripts = scripts();
     let mut function = function_in(&scripts, "msg.k = { a: 8 }; node.send(msg); msg.k.a = 9");
