@@ -5,7 +5,7 @@ use super::{Active, Error, Request};
 use crate::auth::Permissions;
 use crate::policy::{self, Sight};
 use crate::store::{self, Store};
-use flows::running::check_elements;
+use flows::running::{check_elements, check_forms};
 use flows::{
     Credentials, DeploymentType, FlowSet, Submission, add_flow, remove_flow, replace_flow,
 };
@@ -98,6 +98,9 @@ fn whole(
     by: &Permissions,
     before: &FlowSet,
 ) -> Result<Submission, Error> {
+    if !by.cover_all() {
+        check_forms(&submission.flows, before, &submission.credentials)?;
+    }
     if sight.is_whole() {
         check_elements(&submission.flows)?;
         // A policy sees no change where the content is the same; the engine could run another order of keys, or `0.0` for

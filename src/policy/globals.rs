@@ -35,13 +35,25 @@ impl Globals {
             let (was, is) = (before.get(**name), after.get(**name));
             was != is || is.is_some_and(is_sent)
         };
-        Self(
-            names
-                .iter()
-                .filter(differs)
-                .map(|name| (*name).clone())
-                .collect(),
-        )
+        let differing = names.iter().filter(differs);
+        let mut found: Vec<String> = differing.map(|name| (*name).clone()).collect();
+        // Those whose definitions read one of them.
+        let reads = |of: &BTreeMap<String, Vec<Definition>>, name: &str, known: &Self| {
+            let definitions = of.get(name).into_iter().flatten();
+            let mut texts = definitions.map(|definition| definition.entry.to_string());
+            texts.any(|text| known.are_named_in(&text))
+        };
+        loop {
+            let known = Self(found.clone());
+            let unknown = names.iter().filter(|name| !found.contains(name));
+            let more =
+                unknown.filter(|name| reads(&before, name, &known) || reads(&after, name, &known));
+            let more: Vec<String> = more.map(|name| (*name).clone()).collect();
+            if more.is_empty() {
+                return known;
+            }
+            found.extend(more);
+        }
     }
 
     /// Returns whether none differs.
@@ -65,15 +77,18 @@ impl Globals {
         !self.is_empty() && nodes.any(|node| self.may_be_read_by(node) && is_there(node))
     }
 
-    /// A variable is read by its name, in a property or in code, or by a name that code makes.
-    fn may_be_read_by(&self, node: &Node) -> bool {
+    /// Returns whether a JSON text has the name of one of the variables, or code that may make it.
+    fn are_named_in(&self, text: &str) -> bool {
         // Names as JSON has them, with the same characters escaped.
         let written = |name: &String| Json::from(name.as_str()).to_string();
-        let names = |text: &str| {
-            let mut names = self.0.iter().map(written);
-            names.any(|name| text.contains(name.trim_matches('"')))
-        };
-        let reads = |text: &str| names(text) || makes_names(text);
+        let mut names = self.0.iter().map(written);
+        let is_named = names.any(|name| text.contains(name.trim_matches('"')));
+        !self.is_empty() && (is_named || makes_names(text))
+    }
+
+    /// A variable is read by its name, in a property or in code, or by a name that code makes.
+    fn may_be_read_by(&self, node: &Node) -> bool {
+        let reads = |text: &str| self.are_named_in(text);
         reads(&node.text)
             || (node.text.contains('\\') && reads(&Json::Object(node.object()).to_string()))
     }

@@ -131,10 +131,14 @@ impl Env {
             left: Rc::clone(&parent.left),
         };
         let mut later: Vec<(&SmolStr, &str)> = Vec::new();
+        // An entry of a later layer has the place of the one that it replaces.
+        let mut places: FxHashMap<&SmolStr, usize> = FxHashMap::default();
         for (entries, credentials) in layers {
             let mut names = FxHashSet::default();
             for entry in *entries {
                 later.retain(|(name, _)| *name != &entry.name);
+                let next = places.len();
+                places.entry(&entry.name).or_insert(next);
                 let is_again = !names.insert(&entry.name);
                 let before = scope.vars.get(&entry.name).filter(|_| is_again);
                 let unclear = before.and_then(|before| scope.evaluator.repeated(entry, before));
@@ -149,6 +153,7 @@ impl Env {
                 scope.vars.insert(entry.name.clone(), value);
             }
         }
+        later.sort_by_key(|(name, _)| places.get(name));
         for (name, text) in later {
             // A variable that names itself means the one outside.
             let value = if text == name {

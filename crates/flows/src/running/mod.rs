@@ -26,6 +26,7 @@ pub use env::{Entry, Env, Evaluator, Layer, reference};
 pub use graph::{Flow, Graph, Role, Running, Wires};
 pub use groups::Group;
 pub use keys::{each_key, is_value_text};
+pub use misread::check_forms;
 pub use resolve::{credentials, may_name_variables, of as resolved, remapped};
 pub use running_node::{RunningNode, Unresolved};
 pub use runs::Runs;

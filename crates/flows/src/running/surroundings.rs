@@ -17,7 +17,7 @@ const MAX_PAIRS: usize = 1 << 21;
 
 /// The characters of a path that stand for others (path-to-regexp, as Express 4 has it), or begin a variable.
 const SPECIAL: &[char] = &[
-    ':', '*', '?', '+', '(', ')', '[', ']', '{', '}', '\\', '$', '\0',
+    ':', '*', '?', '+', '(', ')', '[', ']', '{', '}', '\\', '$', '|', '^', '.', '\0',
 ];
 
 /// A digest for each node that has such surroundings, by running id.
@@ -35,14 +35,16 @@ pub(super) fn of(
     found
 }
 
-/// The running ids of link in nodes by their name, sorted; those without a name are left out.
+/// The running ids of link in nodes by what calls them, their names and ids, sorted.
 pub(super) fn names(nodes: &FxHashMap<SmolStr, RunningNode>) -> BTreeMap<String, Vec<&SmolStr>> {
     let mut names: BTreeMap<String, Vec<&SmolStr>> = BTreeMap::new();
     for (id, node) in nodes.iter().filter(|(_, n)| n.node.kind == "link in") {
+        // Targets are found by id and by name.
         let name = node.text_of("name");
-        if !name.is_empty() {
+        if !name.is_empty() && name != id.as_str() {
             names.entry(name).or_default().push(id);
         }
+        names.entry(id.to_string()).or_default().push(id);
     }
     names.values_mut().for_each(|ids| ids.sort_unstable());
     names
@@ -65,8 +67,13 @@ impl<'r> Endpoint<'r> {
         let position = |id: &SmolStr| positions.get(id).copied().unwrap_or(usize::MAX);
         let url = node.text_of("url").to_lowercase();
         let path = format!("/{}", url.trim_matches('/'));
-        // The last character before one may be left out: `/ab?`.
-        let before = path.find(SPECIAL).and_then(|at| path.get(..at));
+        // The last character before one may be left out: `/ab?`; and all of `a|b`.
+        let end = if path.contains('|') {
+            Some(0)
+        } else {
+            path.find(SPECIAL)
+        };
+        let before = end.and_then(|at| path.get(..at));
         let fixed =
             before.map(|before| before.len() - before.chars().last().map_or(0, char::len_utf8));
         Self {
@@ -206,6 +213,8 @@ mod tests {
             ("/*", true),
             ("(.*)", true),
             ("${PATH}", true),
+            ("/other|/guard", true),
+            ("/guard.", true),
             ("/guards", false),
             ("/guard/:id", true), // of `/guard/:id?` it would be; too many are better than one too few
             ("/other/:id", false),
@@ -232,7 +241,7 @@ mod tests {
             let with = runs(&[link("a", "lib"), link("b", other)]);
             alone.differing(&with, |_| true, |_| true).count() == 1
         };
-        assert!(differs("lib") && !differs("other") && !differs(""));
+        assert!(differs("lib") && differs("a") && !differs("other") && !differs(""));
     }
 
     #[test]
