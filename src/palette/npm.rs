@@ -4,7 +4,7 @@
 use super::Error;
 use super::lock_file::Origin;
 use super::name::{PackageName, PackageVersion};
-use super::script_shell::ScriptShell;
+use super::script_shell::{ScriptShell, absolute};
 use crate::config::{Installs, NodeHost};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -285,11 +285,6 @@ impl Npm {
             .kill_on_drop(true);
         command
     }
-}
-
-/// A path that holds in every directory.
-pub(super) fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// `PATH` with the directory of Node.js first, if that has one: npm is a script that looks for it there.

@@ -1,7 +1,6 @@
 //! The shell that install scripts run in, and the programs of packages that they may run: their own,
 //! and those of packages that they list as dependencies. The system's come first.
 
-use super::npm::absolute;
 use crate::config::NodeHost;
 use engine::beneath;
 use serde::Deserialize;
@@ -31,6 +30,11 @@ struct Package {
     bin: Json,
     dependencies: BTreeMap<String, Json>,
     optional_dependencies: BTreeMap<String, Json>,
+}
+
+/// A path that holds in every directory.
+pub(super) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 impl ScriptShell {

@@ -120,8 +120,11 @@ async fn a_package_whose_description_is_no_file_keeps_nothing_waiting() {
     })
     .await;
     let log = hosted.process.log_so_far();
-    for name in ["a-fifo", "b-endless"] {
-        let is_named = |line: &&String| line.contains(name) && line.contains("is no regular file");
+    // The runtime follows links before it reads.
+    for names in [["a-fifo", "a-fifo"], ["b-endless", "/dev/zero"]] {
+        let is_named = |line: &&String| {
+            line.contains("is no regular file") && names.iter().any(|name| line.contains(name))
+        };
         assert_eq!(log.iter().filter(is_named).count(), 1, "{log:#?}");
     }
     let mut check = program(hosted.directory.path(), &["check"]);
