@@ -73,8 +73,13 @@ pub fn check_forms(
 
 fn check_form(node: &Node) -> Result<(), String> {
     let object = node.object();
-    for field in ["name", "label", "info", "g", "url", "method"] {
-        if object.get(field).is_some_and(|value| !value.is_string()) {
+    let of_type: &[&str] = match node.kind.as_str() {
+        "tab" | "subflow" | "group" => &["label", "info"],
+        "http in" => &["url", "method"],
+        _ => &[],
+    };
+    for field in ["name", "g"].iter().chain(of_type) {
+        if object.get(*field).is_some_and(|value| !value.is_string()) {
             return Err(format!("{field:?} must be a string"));
         }
     }
