@@ -146,8 +146,13 @@ fn check_entry(entry: &Json) -> Result<(), String> {
 
 /// An input or output of a subflow: an object whose wires have ids and numbers of outputs.
 fn check_port(port: &Json) -> Result<(), String> {
+    // JavaScript reads `0.0` as 0, too.
+    let is_number = |port: &Json| {
+        let number = port.as_f64();
+        number.is_some_and(|number| number >= 0.0 && number.fract() == 0.0)
+    };
     let is_wire = |wire: &Json| {
-        wire.get("id").is_some_and(Json::is_string) && wire.get("port").is_none_or(Json::is_u64)
+        wire.get("id").is_some_and(Json::is_string) && wire.get("port").is_none_or(is_number)
     };
     let is_port = match port.get("wires") {
         None => port.is_object(),
