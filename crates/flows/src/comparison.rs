@@ -232,20 +232,22 @@ mod tests {
         let node =
             |id: &str, z: &str| format!(r#"{{"id":"{id}","type":"http in","z":"{z}","x":1}}"#);
         let tab = |id: &str| format!(r#"{{"id":"{id}","type":"tab"}}"#);
-        let [t, u] = ["t", "u"].map(tab);
-        let [a, b, c] = [("a", "t"), ("b", "t"), ("c", "u")].map(|(id, z)| node(id, z));
-        let old = [&t, &u, &a, &b, &c].map(String::as_str).join(",");
+        let [tab1, tab2] = ["t", "u"].map(tab);
+        let [one, two, three] = [("a", "t"), ("b", "t"), ("c", "u")].map(|(id, z)| node(id, z));
+        let old = [&tab1, &tab2, &one, &two, &three]
+            .map(String::as_str)
+            .join(",");
         let moved = |new: &[&String]| {
             let new: Vec<&str> = new.iter().map(|element| element.as_str()).collect();
             compared(&old, &new.join(","), &[])
         };
-        assert_eq!(moved(&[&t, &u, &b, &a, &c]).len(), 1);
+        assert_eq!(moved(&[&tab1, &tab2, &two, &one, &three]).len(), 1);
         assert_eq!(
-            moved(&[&u, &t, &a, &b, &c]),
+            moved(&[&tab2, &tab1, &one, &two, &three]),
             ["c changed order among http in nodes"]
         );
         // Where elements of different tabs stand among each other does not matter.
-        assert!(moved(&[&t, &u, &c, &a, &b]).is_empty());
+        assert!(moved(&[&tab1, &tab2, &three, &one, &two]).is_empty());
     }
 
     #[test]

@@ -251,7 +251,7 @@ mod tests {
             .join(","),
         ] {
             assert!(
-                !runs(&[odd.clone()])
+                !runs(std::slice::from_ref(&odd))
                     .get("n")
                     .unwrap()
                     .unresolved()
@@ -265,7 +265,7 @@ mod tests {
             variable("X", "num", "5"),
         ] {
             assert!(
-                runs(&[plain.clone()])
+                runs(std::slice::from_ref(&plain))
                     .get("n")
                     .unwrap()
                     .unresolved()

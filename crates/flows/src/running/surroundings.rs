@@ -46,7 +46,9 @@ pub(super) fn names(nodes: &FxHashMap<SmolStr, RunningNode>) -> BTreeMap<String,
         }
         names.entry(id.to_string()).or_default().push(id);
     }
-    names.values_mut().for_each(|ids| ids.sort_unstable());
+    for ids in names.values_mut() {
+        ids.sort_unstable();
+    }
     names
 }
 
