@@ -13,7 +13,9 @@ mod settings;
 use crate::config::Config;
 use crate::stdio::{print, report};
 use clap::Args;
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
+#[cfg(feature = "engine")]
+use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -42,6 +44,7 @@ struct Imported {
     notices: Vec<String>,
 }
 
+#[cfg(feature = "engine")]
 impl Imported {
     fn notice(&mut self, sentence: String) {
         if !self.notices.contains(&sentence) {

@@ -8,8 +8,20 @@ mod follower;
 mod lease;
 mod turn;
 
+#[cfg_attr(
+    not(feature = "engine"),
+    allow(unreachable_pub, reason = "engines of a cluster use it elsewhere, too")
+)]
 pub use engine_state::KeptState;
 pub use follower::{Follower, SharedChange};
+#[cfg_attr(
+    not(feature = "engine"),
+    allow(
+        unreachable_pub,
+        unused_imports,
+        reason = "engines of a cluster use them elsewhere, too"
+    )
+)]
 pub use lease::{Lease, Renewed, Seen};
 pub use turn::Turn;
 
