@@ -8,14 +8,16 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// The interval at which free memory goes back: mimalloc's own delay (`mi_option_purge_delay`, 1,000 ms).
+/// The interval at which free memory goes back: mimalloc's own delay (`mi_option_purge_delay`,
+/// 1,000 ms).
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A thread that works no longer than this in an [`INTERVAL`] rests, so that what it gives back is not needed again at once.
-/// Our choice.
+/// A thread that works no longer than this in an [`INTERVAL`] rests, so that what it gives back is
+/// not needed again at once. Our choice.
 const RESTS: Duration = Duration::from_millis(20);
 
-/// A thread that has worked no longer than this has nothing to give back: waking for it takes microseconds.
+/// A thread that has worked no longer than this has nothing to give back: waking for it takes
+/// microseconds.
 const NOTHING: Duration = Duration::from_millis(1);
 
 /// `mi_option_purge_delay` of mimalloc.h, in milliseconds; 0: at once.
@@ -24,8 +26,8 @@ const PURGE_DELAY: mi_option_t = 15;
 /// How many [`AtOnce`] there are, and the delay before the first one.
 static AT_ONCE: Mutex<(usize, c_long)> = Mutex::new((0, 0));
 
-/// Gives back at once what this thread's allocations held and the allocator keeps. Takes some milliseconds after much work. Does
-/// nothing in a program with another allocator.
+/// Gives back at once what this thread's allocations held and the allocator keeps. Takes some
+/// milliseconds after much work. Does nothing in a program with another allocator.
 #[allow(
     unsafe_code,
     reason = "mimalloc has no other way; the call takes no pointer, and any thread may make it at any time"
@@ -34,9 +36,10 @@ pub fn purge() {
     unsafe { libmimalloc_sys::mi_collect(true) }
 }
 
-/// Gives back what the thread of this runtime has freed: all when it rests, otherwise what has been free for a second. mimalloc
-/// itself looks at what a thread has freed only while that thread allocates: after a deployment of 10,000 nodes 24 MiB stayed,
-/// after 8 bodies of 4 MiB 10 to 18. So each thread wakes for it once a second, and does next to nothing if there is nothing.
+/// Gives back what the thread of this runtime has freed: all when it rests, otherwise what has been
+/// free for a second. mimalloc itself looks at what a thread has freed only while that thread
+/// allocates: after a deployment of 10,000 nodes 24 MiB stayed, after 8 bodies of 4 MiB 10 to 18.
+/// So each thread wakes for it once a second, and does next to nothing if there is nothing.
 pub async fn give_back_free_memory() {
     let metrics = Handle::current().metrics();
     let busy = || metrics.worker_total_busy_duration(0);
@@ -61,9 +64,10 @@ fn collect_expired() {
     unsafe { libmimalloc_sys::mi_collect(false) }
 }
 
-/// While there is one, memory goes back as soon as it is free. So what a deployment leaves does not stand, half empty, on pages that
-/// it has needed for something else: of 10,000 nodes 1 to 2 MiB. Not for always: the buffers of large bodies would be
-/// mapped again and again, which makes a request of 64 KiB a tenth dearer.
+/// While there is one, memory goes back as soon as it is free. So what a deployment leaves does not
+/// stand, half empty, on pages that it has needed for something else: of 10,000 nodes 1 to 2 MiB.
+/// Not for always: the buffers of large bodies would be mapped again and again, which makes a
+/// request of 64 KiB a tenth dearer.
 pub struct AtOnce(());
 
 impl AtOnce {
@@ -101,9 +105,10 @@ fn purge_delay(delay: c_long) -> c_long {
     }
 }
 
-/// Unmaps the program's code and constants, of which serving needs a fraction of what the start has needed. What is in use is mapped
-/// again at once, from the page cache or the program's file, which stays what it was while it runs (`MADV_DONTNEED`, madvise(2)).
-/// Breakpoints of a debugger that are set already are lost.
+/// Unmaps the program's code and constants, of which serving needs a fraction of what the start has
+/// needed. What is in use is mapped again at once, from the page cache or the program's file, which
+/// stays what it was while it runs (`MADV_DONTNEED`, madvise(2)). Breakpoints of a debugger that
+/// are set already are lost.
 #[allow(
     unsafe_code,
     reason = "no wrapper knows that the range has only pages of the file: from the beginning of the program to the end of its code \

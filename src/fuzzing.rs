@@ -1,7 +1,8 @@
 //! Functions for fuzzing, by module: each takes any bytes and panics if an invariant is broken.
 //!
-//! The targets in `fuzz/` call these with what libFuzzer thinks up (`tests/fuzz`), and the tests here with the seeds of
-//! `fuzz/seeds` and with what proptest makes. No part of the program. The crates have theirs in their own `fuzzing.rs`.
+//! The targets in `fuzz/` call these with what libFuzzer thinks up (`tests/fuzz`), and the tests
+//! here with the seeds of `fuzz/seeds` and with what proptest makes. No part of the program. The
+//! crates have theirs in their own `fuzzing.rs`.
 
 pub use crate::audit::fuzzing::suppression;
 pub use crate::auth::fuzzing::jwt;

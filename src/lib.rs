@@ -1,7 +1,8 @@
 //! flowgate: a hardened gateway in front of a flow runtime, and a flow runtime of its own.
 //!
-//! The crates below it do not depend on the gateway: `crypto`, `limits`, `events`, `flows`, `value`, `formats`,
-//! `engine`. The modules here, lowest layer first; each uses only those before it:
+//! The crates below it do not depend on the gateway: `crypto`, `limits`, `events`, `flows`,
+//! `value`, `formats`, `engine`. The modules here, lowest layer first; each uses only those before
+//! it:
 //!
 //! 1. [`metrics`], [`allocator`], `stdio`, `websocket`, `console`, [`otlp`], `visible_json`: the metrics; the allocator; standard output and
 //!    standard error; handshake and close of `WebSockets`; the files of the console; what logs and traces for OpenTelemetry

@@ -45,9 +45,9 @@ pub fn number(key: &str, number: u64) -> Value {
     json!({ "key": key, "value": { "intValue": number.to_string() } })
 }
 
-/// The items that a collector has rejected for good, of so many that were `sent`, with its reason: the specification
-/// forbids to send them again. `field` has their number: `rejectedLogRecords` or `rejectedSpans`. An error: it has rejected a
-/// number of them that cannot be.
+/// The items that a collector has rejected for good, of so many that were `sent`, with its reason:
+/// the specification forbids to send them again. `field` has their number: `rejectedLogRecords` or
+/// `rejectedSpans`. An error: it has rejected a number of them that cannot be.
 pub fn rejected(body: &[u8], field: &str, sent: u64) -> Result<Option<(u64, String)>, String> {
     let response: Value = serde_json::from_slice(body).unwrap_or_default();
     let partial = &response["partialSuccess"];

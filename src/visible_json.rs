@@ -1,5 +1,6 @@
-//! JSON text, and lines for a terminal, that look like what they are: readers of a difference, of the
-//! audit log or of the program's log see each character, so that no user takes it for something else.
+//! JSON text, and lines for a terminal, that look like what they are: readers of a difference, of
+//! the audit log or of the program's log see each character, so that no user takes it for something
+//! else.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

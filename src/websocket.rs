@@ -1,8 +1,9 @@
-//! `WebSockets` (RFC 6455), where the gateway is their server and where it is their client: the opening handshake, checked
-//! strictly, and the close with its time-out.
+//! `WebSockets` (RFC 6455), where the gateway is their server and where it is their client: the
+//! opening handshake, checked strictly, and the close with its time-out.
 //!
-//! HTTP/1.1 only; a WebSocket over HTTP/2 (RFC 8441) is not offered, so browsers open a connection of their own. The
-//! engine's nodes leave both to tungstenite, whose handshake is more lenient, as Node-RED's is.
+//! HTTP/1.1 only; a WebSocket over HTTP/2 (RFC 8441) is not offered, so browsers open a connection
+//! of their own. The engine's nodes leave both to tungstenite, whose handshake is more lenient, as
+//! Node-RED's is.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -37,7 +38,7 @@ pub(crate) enum HandshakeError {
     Malformed(&'static str),
 }
 
-/// Whether the client asks for a WebSocket, even if the handshake is malformed.
+/// Returns whether the client asks for a WebSocket, even if the handshake is malformed.
 pub(crate) fn is_wanted(head: &Parts) -> bool {
     head.version == Version::HTTP_11
         && head.method == Method::GET
@@ -76,7 +77,8 @@ pub(crate) fn accept_key(key: &[u8]) -> String {
     derive_accept_key(key)
 }
 
-/// Checks what a client must check of the server's handshake (§4.1): both ends must mean the same by the frames.
+/// Checks what a client must check of the server's handshake (§4.1): both ends must mean the same
+/// by the frames.
 pub(crate) fn agreed(
     asked: &HeaderMap,
     response: &HeaderMap,
@@ -105,8 +107,9 @@ pub(crate) fn agreed(
     Ok(())
 }
 
-/// Sends a Close and ends the connection, within the time-out. What the peer still sends is read and thrown away:
-/// otherwise the system would reset the connection, and the peer might never read the Close (RFC 1122 §4.2.2.13).
+/// Sends a Close and ends the connection, within the time-out. What the peer still sends is read
+/// and thrown away: otherwise the system would reset the connection, and the peer might never read
+/// the Close (RFC 1122 §4.2.2.13).
 pub(crate) async fn close<S>(mut socket: WebSocketStream<S>, code: Option<CloseCode>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -131,7 +134,8 @@ pub(crate) fn close_frame(code: CloseCode) -> CloseFrame {
     }
 }
 
-/// The close code for a peer that has violated the protocol (§7.4.1); `None`: the connection is lost.
+/// The close code for a peer that has violated the protocol (§7.4.1); `None`: the connection is
+/// lost.
 pub(crate) fn violation(error: &Error) -> Option<CloseCode> {
     match error {
         Error::Capacity(_) => Some(CloseCode::Size),
@@ -150,7 +154,7 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     }
 }
 
-/// Whether a comma-separated header names this.
+/// Returns whether a comma-separated header names this.
 fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
     list(headers, name).any(|one| one.eq_ignore_ascii_case(wanted))
 }

@@ -1,6 +1,7 @@
-//! The plan of every observed deployment (docs/reference/node-red-engine.md §1.4): `tests/data/deploy-cases.json` holds
-//! what the stock runtime stopped, started and rewired; `flows`, where we restart whole tabs instead
-//! (docs/reference/admin-api.md §4.4), has a table of its own here.
+//! The plan of every observed deployment (docs/reference/node-red-engine.md §1.4):
+//! `tests/data/deploy-cases.json` holds what the stock runtime stopped, started and rewired;
+//! `flows`, where we restart whole tabs instead (docs/reference/admin-api.md §4.4), has a table of
+//! its own here.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use flows::{DeploymentType, ElementKind, FlowSet, Plan, Submission, diff, plan};
@@ -179,7 +180,8 @@ fn reload_is_like_full() {
     check("full", DeploymentType::Reload);
 }
 
-/// Row 52 of the table, whose sets were not recorded: `a` has a free text that is the id of `d`, and `d` changes.
+/// Row 52 of the table, whose sets were not recorded: `a` has a free text that is the id of `d`,
+/// and `d` changes.
 #[test]
 fn a_free_text_that_equals_an_id_is_a_reference() {
     let parse = |json: String| FlowSet::parse(json.as_bytes()).unwrap();
@@ -199,8 +201,8 @@ fn a_free_text_that_equals_an_id_is_a_reference() {
     );
 }
 
-/// Which flows a `flows` deployment restarts, and which global config nodes; `-` in front: it only stops, `+`: it only
-/// starts.
+/// Which flows a `flows` deployment restarts, and which global config nodes; `-` in front: it only
+/// stops, `+`: it only starts.
 const FLOWS: &[(&str, &str)] = &[
     ("01", ""),
     ("02", "T1"),
@@ -256,7 +258,8 @@ const FLOWS: &[(&str, &str)] = &[
     ("53", "T1 T2"),
 ];
 
-/// The tabs of these ids (of a global config node: itself), each of which must be there with all its running nodes.
+/// The tabs of these ids (of a global config node: itself), each of which must be there with all
+/// its running nodes.
 fn whole<'a>(flows: &FlowSet, ids: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let ids: BTreeSet<&str> = ids.collect();
     let place = |id: &str| {
@@ -346,7 +349,8 @@ fn against_an_empty_flow_set_every_type_starts_everything() {
     }
 }
 
-/// Whatever is deployed after whatever: what was running, without the stops, with the starts, is what is to run.
+/// Whatever is deployed after whatever: what was running, without the stops, with the starts, is
+/// what is to run.
 #[test]
 fn a_plan_ends_with_exactly_the_nodes_that_are_to_run() {
     let cases = Cases::read();

@@ -1,7 +1,8 @@
-//! The documentation is true: `gateway.toml` parses, is the built-in default, and names every key there is; the tables
-//! of SECURITY.md and the files in `deploy/` agree with it; the commands of the README, of every chapter of `docs/` and
-//! of the examples print what is shown; links lead somewhere; lists are complete; the references that comments cite
-//! have the sections that are cited.
+//! The documentation is true: `gateway.toml` parses, is the built-in default, and names every key
+//! there is; the tables of SECURITY.md and the files in `deploy/` agree with it; the commands of
+//! the README, of every chapter of `docs/` and of the examples print what is shown; links lead
+//! somewhere; lists are complete; the references that comments cite have the sections that are
+//! cited.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -40,7 +41,8 @@ fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The keys that may stand in a table, as the error about an unknown one tells; `None`: there is no such table.
+/// The keys that may stand in a table, as the error about an unknown one tells; `None`: there is no
+/// such table.
 fn known_keys(header: &str) -> Option<Vec<String>> {
     let text = format!("{header}\n\"?\" = 1\n");
     match Config::parse(&text, "test.toml", Path::new("")) {
@@ -145,7 +147,8 @@ fn every_setting_that_is_switched_off_parses_when_switched_on() {
     assert!(blocks >= 9, "only {blocks} blocks were found");
 }
 
-/// Parses the file with the block of `length` lines at `at` switched on, and the files that it names in place.
+/// Parses the file with the block of `length` lines at `at` switched on, and the files that it
+/// names in place.
 fn switched_on(lines: &[&str], at: usize, length: usize) {
     let block: Vec<&str> = lines[at..at + length]
         .iter()
@@ -260,7 +263,8 @@ fn the_defaults_of_security_md_are_those_of_gateway_toml() {
     assert!(rows > 20);
 }
 
-/// The engine's file and unit fit the gateway's socket and the users of both. Those are not there where tests run.
+/// The engine's file and unit fit the gateway's socket and the users of both. Those are not there
+/// where tests run.
 fn an_engine_that_runs_apart_fits(deploy: &Path, socket: &Path) {
     let read = |file: &str| std::fs::read_to_string(deploy.join(file)).unwrap();
     let (text, users) = (read("engine.toml"), read("flowgate.sysusers"));

@@ -1,5 +1,5 @@
-//! The layers of the program: which modules may use which, which know HTTP status codes, and which read the clock.
-//! `signatures` checks the parameters of functions.
+//! The layers of the program: which modules may use which, which know HTTP status codes, and which
+//! read the clock. `signatures` checks the parameters of functions.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -113,7 +113,8 @@ fn code(path: &Path) -> String {
         .join("\n")
 }
 
-/// Whether the attributes at the beginning of the text belong to a module that stands there whole.
+/// Returns whether the attributes at the beginning of the text belong to a module that stands there
+/// whole.
 fn begins_a_module(text: &str) -> bool {
     let item = text.find("\nmod ").map(|at| &text[at + 1..]);
     let attributes = text.find("\nmod ").map_or("", |at| &text[..at]);
@@ -124,7 +125,8 @@ fn begins_a_module(text: &str) -> bool {
             .is_some_and(|l| l.ends_with('{'))
 }
 
-/// The module of a file of the gateway; the crates are layers of their own, which the compiler keeps.
+/// The module of a file of the gateway; the crates are layers of their own, which the compiler
+/// keeps.
 fn module(path: &Path) -> String {
     let second = path
         .components()

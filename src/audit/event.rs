@@ -10,7 +10,8 @@ macro_rules! events {
             /// All there are.
             pub const ALL: &'static [Self] = &[$(Self::$event),*];
 
-            /// Whether it is one of the process itself, which is written and done in any case.
+            /// Returns whether it is one of the process itself, which is written and done in any
+            /// case.
             pub(super) fn is_of_process(self) -> bool {
                 matches!(
                     self,
@@ -53,8 +54,8 @@ events! {
     LoginStore = "auth.login.fail.store",
     /// A failure made the throttle refuse what comes next.
     Lockout = "auth.lockout",
-    /// So many failures of one user, from all addresses together, that addresses which the user has not signed in from
-    /// have to wait.
+    /// So many failures of one user, from all addresses together, that addresses which the user has
+    /// not signed in from have to wait.
     Guessing = "auth.guessing",
     /// The user of a session has given the password or a second factor again.
     StepUp = "auth.step_up",
@@ -78,7 +79,8 @@ events! {
     Freeze = "freeze",
     /// An operator has ended it.
     Unfreeze = "unfreeze",
-    /// A caller is refused: it lacks a permission, its authorization has lapsed, or its origin or host is not accepted.
+    /// A caller is refused: it lacks a permission, its authorization has lapsed, or its origin or
+    /// host is not accepted.
     Denied = "permission.denied",
     /// An authorized write of the admin API that has no event of its own.
     Write = "admin.write",
@@ -136,7 +138,8 @@ events! {
     CommsClose = "comms.close",
     /// An editor was refused.
     CommsRefused = "comms.auth.fail",
-    /// The log was continued in a new file; `removed` and what follows sum up all files that rotation has removed.
+    /// The log was continued in a new file; `removed` and what follows sum up all files that
+    /// rotation has removed.
     Rotated = "audit.rotated",
     /// The gateway signs all lines that it has written since the checkpoint before.
     Checkpoint = "audit.checkpoint",
@@ -148,7 +151,7 @@ events! {
     Repaired = "audit.repaired",
 }
 
-/// Whether an event of this name is a refusal, a failure, or something that went wrong.
+/// Returns whether an event of this name is a refusal, a failure, or something that went wrong.
 pub(super) fn is_failure(name: &str) -> bool {
     let others = [
         Event::Denied,

@@ -1,8 +1,9 @@
 //! The files of the audit log in the data directory: their names, and how one begins and ends.
 //!
-//! `audit.log` is written; `audit.log.N` are those before it, named after the number of their first line. `audit.head`
-//! names the last line known to be durable: without it, lines missing at the end could not be detected. `audit.id` has the
-//! identity of the log, which no log that begins again has.
+//! `audit.log` is written; `audit.log.N` are those before it, named after the number of their first
+//! line. `audit.head` names the last line known to be durable: without it, lines missing at the end
+//! could not be detected. `audit.id` has the identity of the log, which no log that begins again
+//! has.
 
 use super::record::{ChainHash, Read, seconds, unhex};
 use crypto::hex;
@@ -19,7 +20,8 @@ pub(super) const HEAD: &str = "audit.head";
 /// The file that has the identity of the log.
 const ID: &str = "audit.id";
 
-/// Bytes looked at for the last line; a longer one makes us read the whole file. Ours have less than 2 KiB.
+/// Bytes looked at for the last line; a longer one makes us read the whole file. Ours have less
+/// than 2 KiB.
 const LAST: u64 = 64 << 10;
 
 /// The beginning of a file.

@@ -1,6 +1,8 @@
-//! Reads the log for a sink from its position on, over all its files; knows nothing of where the records go.
+//! Reads the log for a sink from its position on, over all its files; knows nothing of where the
+//! records go.
 //!
-//! The file is the queue: a sink keeps only the number of the last record that it has taken, in `audit.sink.NAME`.
+//! The file is the queue: a sink keeps only the number of the last record that it has taken, in
+//! `audit.sink.NAME`.
 
 use super::files;
 use super::record::Read;
@@ -14,7 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Records of one batch. Our choice: collectors take such batches at once.
 const RECORDS: usize = 500;
-/// Bytes of one batch; a record has some hundred. Our choice, below the bodies that collectors and proxies take (1 MiB).
+/// Bytes of one batch; a record has some hundred. Our choice, below the bodies that collectors and
+/// proxies take (1 MiB).
 const BYTES: usize = 256 << 10;
 
 /// The position of a sink, which the log and the gateway look at.
@@ -30,9 +33,9 @@ pub struct Follower {
     taken: AtomicU64,
     /// The number of the last record that was sent; one that it has not taken is sent again.
     sent: AtomicU64,
-    /// Whether it did not take records when they were last sent.
+    /// True if it did not take records when they were last sent.
     failing: AtomicBool,
-    /// Whether it lags by more than it may.
+    /// True if it lags by more than it may.
     lagging: AtomicBool,
 }
 
@@ -73,8 +76,8 @@ impl Follower {
         self.sent.store(seq, Ordering::Relaxed);
     }
 
-    /// Records up to this one were taken: they are not sent again, also after a restart. A power failure may undo it; then
-    /// they are sent twice.
+    /// Records up to this one were taken: they are not sent again, also after a restart. A power
+    /// failure may undo it; then they are sent twice.
     pub fn keep(&self, seq: u64) -> io::Result<()> {
         self.taken.store(seq, Ordering::Relaxed);
         let mut options = OpenOptions::new();
@@ -84,7 +87,7 @@ impl Follower {
         options.open(&self.file)?.write_all_at(text.as_bytes(), 0)
     }
 
-    /// Whether the sink did not take records when they were last sent.
+    /// Returns whether the sink did not take records when they were last sent.
     pub fn is_failing(&self) -> bool {
         self.failing.load(Ordering::Relaxed)
     }
@@ -94,7 +97,7 @@ impl Follower {
         self.failing.swap(failing, Ordering::Relaxed)
     }
 
-    /// Whether the sink lags by more than it may.
+    /// Returns whether the sink lags by more than it may.
     pub fn is_lagging(&self) -> bool {
         self.lagging.load(Ordering::Relaxed)
     }
@@ -125,13 +128,13 @@ impl Followers {
         &self.0
     }
 
-    /// Whether one lags by more than it may.
+    /// Returns whether one lags by more than it may.
     pub(super) fn lag(&self) -> bool {
         self.0.iter().any(|follower| follower.is_lagging())
     }
 
-    /// The number of the last record that every sink has taken. `refuse`: also those that lag by more than they may keep
-    /// their records.
+    /// The number of the last record that every sink has taken. `refuse`: also those that lag by
+    /// more than they may keep their records.
     pub(super) fn taken(&self, refuse: bool) -> u64 {
         let waiting = self.0.iter();
         let waiting = waiting.filter(|follower| refuse || !follower.is_lagging());

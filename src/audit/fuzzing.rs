@@ -1,4 +1,5 @@
-//! Invariants checked for every sequence of audit events, whatever their users, addresses and times.
+//! Invariants checked for every sequence of audit events, whatever their users, addresses and
+//! times.
 
 #![allow(
     clippy::missing_panics_doc,
@@ -17,8 +18,8 @@ use std::time::Duration;
 /// Seconds since 1970 at which every sequence begins.
 const BEGIN: u64 = 1_700_000_000;
 
-/// Counts add up; the first record of each kind, and whatever is relevant for security, is written at once; memory is
-/// bounded, and so are the bytes of refusals.
+/// Counts add up; the first record of each kind, and whatever is relevant for security, is written
+/// at once; memory is bounded, and so are the bytes of refusals.
 pub fn suppression(data: &[u8]) {
     let Some((&limits, steps)) = data.split_first() else {
         return;
@@ -110,7 +111,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Whether this record must be written at once.
+    /// Returns whether this record must be written at once.
     fn offer(&mut self, entry: &Entry) -> bool {
         *self.offered.entry(entry.event).or_default() += 1;
         let class = class(entry);
@@ -140,8 +141,8 @@ impl Tally {
         assert_eq!(self.relevant, self.kept);
     }
 
-    /// Kinds have a line at the beginning and with each window, acts of one key five and one with each window; all else
-    /// needs credit.
+    /// Kinds have a line at the beginning and with each window, acts of one key five and one with
+    /// each window; all else needs credit.
     fn check_bytes(&self, limits: &config::Audit) {
         let windows = 2 + self.forward / WINDOW + 2 * self.backward;
         let share = self.forward * (limits.max_size / 2) / limits.keep_for.as_secs();

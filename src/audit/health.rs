@@ -69,7 +69,7 @@ impl Monitor {
         self.followers.all()
     }
 
-    /// Whether a sink lags by more than it may.
+    /// Returns whether a sink lags by more than it may.
     pub fn sinks_lag(&self) -> bool {
         self.followers.lag()
     }

@@ -1,8 +1,9 @@
-//! The log as it is written: one line after the other, each with the hash of the one before, in files that are changed
-//! for new ones when they are large or old; or on standard output.
+//! The log as it is written: one line after the other, each with the hash of the one before, in
+//! files that are changed for new ones when they are large or old; or on standard output.
 //!
-//! Damage done to the files by a crash or another program is detected on opening, and recorded. Nothing is
-//! ever removed but the oldest files, as [`rotation`] chooses them. Never used by two threads.
+//! Damage done to the files by a crash or another program is detected on opening, and recorded.
+//! Nothing is ever removed but the oldest files, as [`rotation`] chooses them. Never used by two
+//! threads.
 
 use super::anchor::{self, Anchor};
 use super::checkpoint::Signer;
@@ -27,7 +28,7 @@ pub(super) struct Log {
     out: Out,
     head: File,
     last: ChainHash,
-    /// Whether all lines up to `last` are durable.
+    /// True if all lines up to `last` are durable.
     synced: bool,
     /// Bytes of the files before the one that is written.
     rotated: u64,
@@ -137,14 +138,16 @@ impl Log {
         Ok(())
     }
 
-    /// Signs the lines that wait for it, if they have waited for long enough; false: nothing was written.
+    /// Signs the lines that wait for it, if they have waited for long enough; false: nothing was
+    /// written.
     pub(super) fn checkpoint_if_due(&mut self, now: u64) -> bool {
         let last = self.last.seq;
         let signer = self.signer.as_ref();
         signer.is_some_and(|signer| signer.is_due(last, now)) && self.checkpoint(now)
     }
 
-    /// Signs the lines that wait for it; false: nothing was written. A failure is logged, and the next record tries again.
+    /// Signs the lines that wait for it; false: nothing was written. A failure is logged, and the
+    /// next record tries again.
     pub(super) fn checkpoint(&mut self, now: u64) -> bool {
         let signer = self.signer.as_ref().filter(|signer| signer.is_behind());
         let Some(entry) = signer.map(|signer| signer.entry(now)) else {
@@ -201,8 +204,8 @@ impl Log {
         }
     }
 
-    /// Makes all lines durable. Only then does `audit.head` count them: after a power failure it never includes lines
-    /// that are missing.
+    /// Makes all lines durable. Only then does `audit.head` count them: after a power failure it
+    /// never includes lines that are missing.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         if self.synced {
             return Ok(());
@@ -265,8 +268,8 @@ impl Log {
         current.first.filter(|_| old || large)
     }
 
-    /// Room for one more record: in a full log the program's own records are written, and others once files have become
-    /// old enough to be removed.
+    /// Room for one more record: in a full log the program's own records are written, and others
+    /// once files have become old enough to be removed.
     fn make_room(&mut self, entry: &Entry) -> io::Result<()> {
         if self.health() != Health::Full {
             self.full_at = None;

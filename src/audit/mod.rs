@@ -1,10 +1,12 @@
-//! Writes audit records (user, event, time, address) as append-only lines of JSON to `audit.log` in the data directory,
-//! or to standard output.
+//! Writes audit records (user, event, time, address) as append-only lines of JSON to `audit.log` in
+//! the data directory, or to standard output.
 //!
-//! Each line carries its number and the hash of the line before, so that [`verify()`] finds lines changed, removed or
-//! moved, and [`checkpoint`]s sign the chain. [`mod@record`] defines the form of a line, [`log`] the files, [`rotation`] selects those to remove,
-//! [`writer`] is the thread that writes them, [`reading`] shows them to people; [`mod@queue`] and [`suppression`] keep refused requests from filling
-//! them. The callers supply the event and its fields; no secret may be among them.
+//! Each line carries its number and the hash of the line before, so that [`verify()`] finds lines
+//! changed, removed or moved, and [`checkpoint`]s sign the chain. [`mod@record`] defines the form
+//! of a line, [`log`] the files, [`rotation`] selects those to remove, [`writer`] is the thread
+//! that writes them, [`reading`] shows them to people; [`mod@queue`] and [`suppression`] keep
+//! refused requests from filling them. The callers supply the event and its fields; no secret may
+//! be among them.
 
 mod anchor;
 mod checkpoint;
@@ -94,10 +96,10 @@ struct Parts {
     thread: Option<JoinHandle<()>>,
     metrics: Arc<Metrics>,
     monitor: Arc<Monitor>,
-    /// Whether acts that cannot be recorded are refused.
+    /// True if acts that cannot be recorded are refused.
     refuse: bool,
     directory: PathBuf,
-    /// Whether there are files to read: it goes neither to standard output nor nowhere.
+    /// True if there are files to read: it goes neither to standard output nor nowhere.
     has_file: bool,
     /// The number of the last line that is durable.
     durable: watch::Receiver<u64>,
@@ -172,8 +174,8 @@ impl Audit {
         }))
     }
 
-    /// Writes an event down soon; never waits, so that any thread may call it. `facts` are the event's own fields. A
-    /// failure goes to the log and is counted.
+    /// Writes an event down soon; never waits, so that any thread may call it. `facts` are the
+    /// event's own fields. A failure goes to the log and is counted.
     pub fn record(&self, event: Event, actor: &Actor, now: u64, facts: Value) {
         self.order(entry(event, actor, now, facts), Wait::Nothing);
     }
@@ -219,7 +221,8 @@ impl Audit {
         }
     }
 
-    /// Passes the time to the writer, so that counts of suppressed records are written although no record comes.
+    /// Passes the time to the writer, so that counts of suppressed records are written although no
+    /// record comes.
     pub fn tick(&self, now: u64) {
         // One that does not fit is followed by others.
         let _ = self

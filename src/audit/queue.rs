@@ -10,13 +10,14 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Records that may wait to be written, beside refusals; further ones are lost, or refuse the act. Our choice: some
-/// MiB, seconds of a disk that hangs.
+/// Records that may wait to be written, beside refusals; further ones are lost, or refuse the act.
+/// Our choice: some MiB, seconds of a disk that hangs.
 const WAITING: usize = 4096;
 /// The same of records that any user can repeat, without their callers waiting; further ones are
 /// counted.
 const WAITING_REPEATED: usize = WAITING / 2;
-/// Refusals that may wait to be written; further ones are counted. Our choice: far less than the others may.
+/// Refusals that may wait to be written; further ones are counted. Our choice: far less than the
+/// others may.
 const WAITING_REFUSED: usize = 1024;
 
 /// Work for the writer.

@@ -23,7 +23,8 @@ pub(super) struct Entry {
     pub(super) facts: Value,
 }
 
-/// The end of a chain: the number of its last line, and the SHA-256 of that line's bytes, without the line feed.
+/// The end of a chain: the number of its last line, and the SHA-256 of that line's bytes, without
+/// the line feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChainHash {
     pub(super) seq: u64,

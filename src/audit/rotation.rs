@@ -8,7 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// All records that rotation has removed, since the first file of the log. Each file begins with it.
+/// All records that rotation has removed, since the first file of the log. Each file begins with
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Removed {
     /// The number of the first.
@@ -79,8 +80,9 @@ pub(super) struct Usage {
     pub taken: u64,
 }
 
-/// Chooses the files to be removed now: those beyond `keep` and, while the log is nearly full, others; never one
-/// with a record younger than `keep_for` or not taken by a sink, or whose end cannot be read.
+/// Chooses the files to be removed now: those beyond `keep` and, while the log is nearly full,
+/// others; never one with a record younger than `keep_for` or not taken by a sink, or whose end
+/// cannot be read.
 pub(super) fn choose(
     directory: &Path,
     limits: &config::Audit,
@@ -142,7 +144,8 @@ impl Old {
         }))
     }
 
-    /// The account with this file. Records that something else has removed before it are not in it: they stay missing.
+    /// The account with this file. Records that something else has removed before it are not in it:
+    /// they stay missing.
     fn added_to(self, account: Option<Removed>) -> Removed {
         match account {
             // Removal was recorded before, and then interrupted.

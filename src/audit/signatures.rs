@@ -1,4 +1,5 @@
-//! Whether every line of the log is vouched for: by a checkpoint, by a copy that was received elsewhere, or by the operator.
+//! Whether every line of the log is vouched for: by a checkpoint, by a copy that was received
+//! elsewhere, or by the operator.
 
 use super::anchor::Anchor;
 use super::checkpoint::{PublicKey, RECORDS, Seal};
@@ -20,7 +21,8 @@ pub struct Trust {
     pub anchor: Option<Anchor>,
 }
 
-/// Verifies the whole log of a data directory, and whether what is trusted vouches for every line; lines after the last checkpoint may wait for the next.
+/// Verifies the whole log of a data directory, and whether what is trusted vouches for every line;
+/// lines after the last checkpoint may wait for the next.
 pub fn verify_signed(directory: &Path, trust: &Trust) -> Result<Report, VerifyError> {
     let (lines, mut report) = whole(directory, trust.anchor.as_ref())?;
     vouched(&lines, &mut report, trust)?;
@@ -34,8 +36,8 @@ pub fn verify_files_signed(paths: &[PathBuf], trust: &Trust) -> Result<Report, V
     Ok(report)
 }
 
-/// Whether every line is vouched for: by a checkpoint, by a copy that was received elsewhere, or by the operator. Lines after
-/// the last checkpoint may wait for the next one.
+/// Whether every line is vouched for: by a checkpoint, by a copy that was received elsewhere, or by
+/// the operator. Lines after the last checkpoint may wait for the next one.
 fn vouched(lines: &[Line], report: &mut Report, trust: &Trust) -> Result<(), VerifyError> {
     let seen = seen(lines, &trust.seen)?;
     let accepted = |seq: u64| trust.accepted.iter().any(|range| range.contains(&seq));
@@ -103,8 +105,8 @@ fn unsigned<'l>(mut lines: impl Iterator<Item = &'l Line>) -> Result<(), VerifyE
     })
 }
 
-/// The numbers of the lines that were received elsewhere; each must be in the log as it was received, or before its
-/// beginning.
+/// The numbers of the lines that were received elsewhere; each must be in the log as it was
+/// received, or before its beginning.
 fn seen(log: &[Line], files: &[PathBuf]) -> Result<BTreeSet<u64>, VerifyError> {
     let mut numbers = BTreeSet::new();
     for seen in lines(files)? {

@@ -322,7 +322,8 @@ fn files_rotate_by_size_and_old_ones_are_removed_without_a_gap() {
     );
     let report = report(&place);
     let removed = report.removed.unwrap();
-    // The last ten lines, and those before them whose files were not yet old when a file was changed last.
+    // The last ten lines, and those before them whose files were not yet old when a file was
+    // changed last.
     assert!((10..30).contains(&report.lines), "{}", report.lines);
     let first = files::beginning(&files[0]).unwrap().unwrap();
     assert_eq!(removed.to, first.seq - 1);
@@ -357,7 +358,8 @@ fn a_log_that_begins_later_must_record_the_removed_lines() {
         write_at(&place, FEW, 10, NOW + days * DAY);
     }
     let lines = report(&place).lines;
-    // Without the account, or with one that begins later, no rotation accounts for the missing lines.
+    // Without the account, or with one that begins later, no rotation accounts for the missing
+    // lines.
     let files = files::all(place.path()).unwrap();
     let texts: Vec<String> = files
         .iter()
@@ -382,7 +384,8 @@ fn a_log_that_begins_later_must_record_the_removed_lines() {
     assert!(lines > 0);
 }
 
-/// The same lines in an intact chain, as an attacker who can write the data directory would make it.
+/// The same lines in an intact chain, as an attacker who can write the data directory would make
+/// it.
 fn rechained(place: &TempDir, text: &str) -> String {
     let mut out = String::new();
     let mut last: Option<record::ChainHash> = None;

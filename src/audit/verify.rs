@@ -1,8 +1,9 @@
 //! Whether the log is as it was written: every line there, in its place, unchanged.
 //!
-//! Reads only, so it may run beside the gateway. It detects accidental damage, and tampering that does not also rewrite
-//! `audit.head` and all lines after the change. With the public key of the gateway it also detects that, as far as
-//! checkpoints reach; lines cut off at the end only a copy on another machine shows.
+//! Reads only, so it may run beside the gateway. It detects accidental damage, and tampering that
+//! does not also rewrite `audit.head` and all lines after the change. With the public key of the
+//! gateway it also detects that, as far as checkpoints reach; lines cut off at the end only a copy
+//! on another machine shows.
 
 use super::anchor::Anchor;
 use super::checkpoint::Seal;
@@ -230,7 +231,8 @@ fn has_line(lines: &[Line], kept: ChainHash, directory: &Path) -> Result<(), Ver
     }
 }
 
-/// Verifies some files of a log, oldest first, by themselves: lines before and after them are not checked.
+/// Verifies some files of a log, oldest first, by themselves: lines before and after them are not
+/// checked.
 pub fn verify_files(paths: &[PathBuf]) -> Result<Report, VerifyError> {
     part(paths).map(|(_, report)| report)
 }

@@ -1,7 +1,8 @@
-//! The thread that writes the audit log, so that neither a worker nor the control runtime ever waits for a disk.
+//! The thread that writes the audit log, so that neither a worker nor the control runtime ever
+//! waits for a disk.
 //!
-//! Lines are written in the order in which they were given. Those awaited as durable are synced together: one
-//! fsync for all that came meanwhile; the others within about a second.
+//! Lines are written in the order in which they were given. Those awaited as durable are synced
+//! together: one fsync for all that came meanwhile; the others within about a second.
 
 use super::Event;
 use super::health::{Health, Monitor};
@@ -15,10 +16,12 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// The time after which a line is synced if no other follows. While lines follow, each second begins a sync.
+/// The time after which a line is synced if no other follows. While lines follow, each second
+/// begins a sync.
 const IDLE: Duration = Duration::from_millis(250);
 
-/// Lines written before the waiting callers are answered. Our choice: a burst must not let them wait for long.
+/// Lines written before the waiting callers are answered. Our choice: a burst must not let them
+/// wait for long.
 const BATCH: usize = 64;
 
 /// Processes orders until every sender has been dropped.
@@ -153,7 +156,7 @@ impl Writer {
 }
 
 impl Output {
-    /// Whether the last record could not be written.
+    /// Returns whether the last record could not be written.
     fn is_failing(&self) -> bool {
         matches!(self.monitor.health(), Health::Full | Health::Failing)
     }
@@ -188,7 +191,7 @@ impl Output {
         done
     }
 
-    /// Whether it was done; a failure is counted and logged as an error.
+    /// Returns whether it was done; a failure is counted and logged as an error.
     fn check_written(&self, result: io::Result<()>, event: Option<Event>) -> bool {
         let Err(error) = result else { return true };
         self.metrics.audit_failure();

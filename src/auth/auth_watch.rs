@@ -1,10 +1,10 @@
 //! Re-checks an authorization for as long as it is used, and right before an action.
 //!
-//! *Identify* and *authorize* decide for a moment. Everything that lasts longer (a request body, a wait for the
-//! deployment lock, a response, a tunnel, an editor's channel) holds an [`AuthWatch`] and ends when the session is
-//! revoked or expires, or when a reload removes the user, the password or the permission. A check of an unchanged state
-//! is two atomic loads; a task registers a waker only when it is pending anyway. Knows no HTTP: what was authorized, a
-//! [`Grant`] knows.
+//! *Identify* and *authorize* decide for a moment. Everything that lasts longer (a request body, a
+//! wait for the deployment lock, a response, a tunnel, an editor's channel) holds an [`AuthWatch`]
+//! and ends when the session is revoked or expires, or when a reload removes the user, the password
+//! or the permission. A check of an unchanged state is two atomic loads; a task registers a waker
+//! only when it is pending anyway. Knows no HTTP: what was authorized, a [`Grant`] knows.
 
 use super::registry::Registry;
 use super::{AuthMethod, Caller, Permissions};
@@ -20,7 +20,8 @@ pub trait Grant: Send + Sync {
     /// Users and sessions; `None`: the API is open, and the authorization does not lapse.
     fn registry(&self) -> Option<&Registry>;
 
-    /// The caller with the permissions at this place, if they still suffice. A caller of `None`: a public request.
+    /// The caller with the permissions at this place, if they still suffice. A caller of `None`: a
+    /// public request.
     fn narrowed(&self, caller: Option<Caller>) -> Result<Option<Caller>, Lapsed>;
 }
 
@@ -58,7 +59,8 @@ pub struct AuthWatch<G: Grant = Box<dyn Grant>> {
 }
 
 impl<G: Grant> AuthWatch<G> {
-    /// Of an authorized caller. `generation` is [`Registry::generation`], read before the caller was authorized.
+    /// Of an authorized caller. `generation` is [`Registry::generation`], read before the caller
+    /// was authorized.
     pub fn new(caller: Option<Caller>, grant: G, generation: u64, clock: fn() -> Duration) -> Self {
         Self {
             caller,
@@ -101,8 +103,8 @@ impl<G: Grant> AuthWatch<G> {
         Ok(())
     }
 
-    /// The same without reading a clock, so that expiry is noticed up to a second late: for use before each piece of a
-    /// stream.
+    /// The same without reading a clock, so that expiry is noticed up to a second late: for use
+    /// before each piece of a stream.
     pub fn glance(&mut self) -> Result<(), Lapsed> {
         let Some(registry) = self.grant.registry() else {
             return Ok(());
@@ -114,7 +116,8 @@ impl<G: Grant> AuthWatch<G> {
         self.check()
     }
 
-    /// Ready once the authorization has lapsed; otherwise registers the task to be woken when that may have changed.
+    /// Ready once the authorization has lapsed; otherwise registers the task to be woken when that
+    /// may have changed.
     pub fn poll_lapsed(&mut self, cx: &mut Context<'_>) -> Poll<Lapsed> {
         if let Err(lapsed) = self.glance() {
             return Poll::Ready(lapsed);
@@ -131,8 +134,8 @@ impl<G: Grant> AuthWatch<G> {
         }
     }
 
-    /// The same, but registers only authenticated callers: anonymous and public requests share one list of wakers, and
-    /// notice a reload at their next [`glance`](Self::glance).
+    /// The same, but registers only authenticated callers: anonymous and public requests share one
+    /// list of wakers, and notice a reload at their next [`glance`](Self::glance).
     pub fn poll_lapsed_if_known(&mut self, cx: &mut Context<'_>) -> Poll<Lapsed> {
         if self.caller.as_ref().is_some_and(Caller::is_known) {
             self.poll_lapsed(cx)
@@ -146,8 +149,8 @@ impl<G: Grant> AuthWatch<G> {
         poll_fn(|cx| self.poll_lapsed(cx)).await
     }
 
-    /// Polls a future until it is done, or until the authorization lapses. The caller pins it: an `async fn` would hold
-    /// a future that it takes by value twice, and a request's is large.
+    /// Polls a future until it is done, or until the authorization lapses. The caller pins it: an
+    /// `async fn` would hold a future that it takes by value twice, and a request's is large.
     pub async fn during<T>(
         &mut self,
         mut work: Pin<&mut impl Future<Output = T>>,

@@ -1,8 +1,9 @@
-//! Limits the bad tokens of an address within a fixed window. Good ones cost nothing and are never refused: a client that
-//! shares an address with a guesser is not affected. IPv6 is counted by /64, /56 and /48.
+//! Limits the bad tokens of an address within a fixed window. Good ones cost nothing and are never
+//! refused: a client that shares an address with a guesser is not affected. IPv6 is counted by /64,
+//! /56 and /48.
 //!
-//! Pure: the time is an argument. Nothing is kept over a restart: a token has 256 random bits, so what this bounds is
-//! the work and the noise of guessing, not the chance.
+//! Pure: the time is an argument. Nothing is kept over a restart: a token has 256 random bits, so
+//! what this bounds is the work and the noise of guessing, not the chance.
 
 use crate::config;
 use limits::fixed_window::FixedWindows;
@@ -10,8 +11,8 @@ use limits::ip_prefix::IpPrefix;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The maximum number of addresses remembered (some 3 MiB). When all are in use, others are not counted, so not
-/// refused.
+/// The maximum number of addresses remembered (some 3 MiB). When all are in use, others are not
+/// counted, so not refused.
 const REMEMBERED: usize = 65_536;
 
 /// The limit of bad tokens, and those of each address in its window.
@@ -33,9 +34,10 @@ impl BadTokens {
         }
     }
 
-    /// The limit of tokens that are looked up in a shared store: ten times that of bad ones. Beyond it a new token of another
-    /// gateway is refused until its session has arrived by itself, in milliseconds; so the limit may be low, and only has to let
-    /// through what honest clients of one address begin.
+    /// The limit of tokens that are looked up in a shared store: ten times that of bad ones. Beyond
+    /// it a new token of another gateway is refused until its session has arrived by itself, in
+    /// milliseconds; so the limit may be low, and only has to let through what honest clients of
+    /// one address begin.
     pub(super) fn looked_up(limits: &config::Throttle) -> Self {
         let mut looked_up = Self::new(limits);
         looked_up.factor = 10;
@@ -49,9 +51,11 @@ impl BadTokens {
         self.window = limits.window.as_secs();
     }
 
-    /// Counts a bad token of an address. Returns how long the address has to wait if it is beyond the limit.
+    /// Counts a bad token of an address. Returns how long the address has to wait if it is beyond
+    /// the limit.
     pub(super) fn count(&mut self, address: IpAddr, now: u64) -> Option<Duration> {
-        // The widest first: a /48 that has reached its limit takes no memory for the networks in it.
+        // The widest first: a /48 that has reached its limit takes no memory for the networks in
+        // it.
         let mut levels = IpPrefix::of(address).levels().rev();
         levels.find_map(|(prefix, factor)| {
             let limit = self.limit.saturating_mul(factor);

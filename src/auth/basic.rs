@@ -1,16 +1,17 @@
 //! Basic authentication (RFC 7617) of devices that know nothing else: a password with each request.
 //!
-//! A password is checked once, as at every other sign-in, and then stands for a session in memory. So it costs a hash of
-//! the throttle's pace once in a while, and a look-up otherwise; and the session ends like all others: when it is revoked,
-//! or when a reload removes the user or the password.
+//! A password is checked once, as at every other sign-in, and then stands for a session in memory.
+//! So it costs a hash of the throttle's pace once in a while, and a look-up otherwise; and the
+//! session ends like all others: when it is revoked, or when a reload removes the user or the
+//! password.
 
 use super::session::{BASIC, Key};
 use super::{Auth, Caller, SignIn};
 use crypto::sha256;
 use std::time::Duration;
 
-/// The longest time for which a password is not checked again. Our choice: a device that asks each second costs one hash an
-/// hour.
+/// The longest time for which a password is not checked again. Our choice: a device that asks each
+/// second costs one hash an hour.
 pub(super) const LIFETIME: Duration = Duration::from_hours(1);
 
 impl Auth {

@@ -30,7 +30,8 @@ pub enum AuthMethod {
     Gateway,
 }
 
-/// The identity in a client's certificate. The TLS handshake has verified it; nothing here parses certificates.
+/// The identity in a client's certificate. The TLS handshake has verified it; nothing here parses
+/// certificates.
 #[derive(Debug)]
 pub struct Certificate {
     /// All that it is called, its fingerprint too.
@@ -42,22 +43,23 @@ pub struct Certificate {
 }
 
 impl Caller {
-    /// Whether the caller is authenticated.
+    /// Returns whether the caller is authenticated.
     pub fn is_known(&self) -> bool {
         !matches!(self.known, AuthMethod::Anonymous)
     }
 
-    /// Whether the caller is known by the cookie of a page.
+    /// Returns whether the caller is known by the cookie of a page.
     pub fn has_page(&self) -> bool {
         self.session().is_some_and(Session::is_page)
     }
 
-    /// Whether the caller is known by the password of Basic authentication.
+    /// Returns whether the caller is known by the password of Basic authentication.
     pub fn has_basic(&self) -> bool {
         self.session().is_some_and(Session::is_basic)
     }
 
-    /// The user whose rights the caller has: of a service token that a user made, that user; of any other, the caller.
+    /// The user whose rights the caller has: of a service token that a user made, that user; of any
+    /// other, the caller.
     pub fn account(&self) -> &SmolStr {
         let creator = self.session().and_then(|session| session.creator.as_ref());
         creator.unwrap_or(&self.user)

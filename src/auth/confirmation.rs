@@ -1,11 +1,13 @@
-//! Whether the user of a session has shown lately who it is: for changes of what gives access, such as passkeys and service
-//! tokens. A session that is stolen, or a password alone of a user with a second factor, must not become another credential.
+//! Whether the user of a session has shown lately who it is: for changes of what gives access, such
+//! as passkeys and service tokens. A session that is stolen, or a password alone of a user with a
+//! second factor, must not become another credential.
 
 use super::passkey::whole_users;
 use super::{Auth, Caller, Session};
 use crate::store::{self, PasskeyRow};
 
-/// Seconds for which a password or a second factor is fresh. Our choice: the time to find the view and the authenticator.
+/// Seconds for which a password or a second factor is fresh. Our choice: the time to find the view
+/// and the authenticator.
 const FRESH: u64 = 300;
 
 /// What a user must give again.
@@ -34,7 +36,8 @@ pub enum Unconfirmed {
 }
 
 impl Auth {
-    /// The caller's session and passkeys, if what was given last is fresh: with a second factor that, else the password.
+    /// The caller's session and passkeys, if what was given last is fresh: with a second factor
+    /// that, else the password.
     pub(super) async fn confirmed<'c>(
         &self,
         caller: &'c Caller,

@@ -1,7 +1,7 @@
 //! Sessions that another gateway has begun in the store that they share.
 //!
-//! What has ended is remembered for a while, wherever it was ended: its row may have been read just before, and must not bring it
-//! back.
+//! What has ended is remembered for a while, wherever it was ended: its row may have been read just
+//! before, and must not bring it back.
 
 use super::Auth;
 use super::session::{self, Key, REVOKED_JWT, Session};
@@ -11,11 +11,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// For how long a session that has ended is remembered, in seconds: no row is under way for as long.
+/// For how long a session that has ended is remembered, in seconds: no row is under way for as
+/// long.
 const REMEMBERED: u64 = 60;
 
 impl Auth {
-    /// Whether a token that is not known here may be one that another gateway has just handed out.
+    /// Returns whether a token that is not known here may be one that another gateway has just
+    /// handed out.
     pub fn may_be_elsewhere(&self, token: &str) -> bool {
         self.0.store.grace().is_some() && session::has_form(token.as_bytes())
     }
@@ -25,12 +27,14 @@ impl Auth {
         self.0.registry.was_cut_off()
     }
 
-    /// Whether the store was not reached for so long that what is known of sessions does not count any more.
+    /// Returns whether the store was not reached for so long that what is known of sessions does
+    /// not count any more.
     pub fn is_cut_off(&self, now: u64) -> bool {
         self.0.registry.is_cut_off(now)
     }
 
-    /// A session that another gateway has begun, or has learnt more about, or the revocation of a JWT.
+    /// A session that another gateway has begun, or has learnt more about, or the revocation of a
+    /// JWT.
     pub(super) fn begin_elsewhere(&self, row: &store::SessionRow, now: u64) {
         let sessions = self.0.registry.sessions();
         if row.client == REVOKED_JWT {
@@ -49,14 +53,15 @@ impl Auth {
                 true
             }
         };
-        // A task that ends one remembers it first: it is found here, or is removed there after it was added.
+        // A task that ends one remembers it first: it is found here, or is removed there after it
+        // was added.
         if !counts || self.has_ended_lately(&row.token) {
             sessions.end_one(&row.token);
         }
     }
 
-    /// Looks for the session of a token that is not known here; another gateway may have just handed it out. The look-ups of an address
-    /// are limited: each is a question to the database.
+    /// Looks for the session of a token that is not known here; another gateway may have just
+    /// handed it out. The look-ups of an address are limited: each is a question to the database.
     pub async fn find_elsewhere(
         &self,
         token: &str,

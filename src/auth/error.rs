@@ -1,4 +1,5 @@
-//! The errors of each operation on users and sessions; operations that are not listed here fail with the store only.
+//! The errors of each operation on users and sessions; operations that are not listed here fail
+//! with the store only.
 
 use super::{HashError, InvalidToken, PasskeyError, Unconfirmed};
 use crate::store;
@@ -21,7 +22,8 @@ pub enum SignInError {
         locked: bool,
         /// With this failure the user counts as being guessed from many addresses.
         guessed: bool,
-        /// The password was right, but the address is in none of the user's networks. The response is that of a wrong password.
+        /// The password was right, but the address is in none of the user's networks. The response
+        /// is that of a wrong password.
         outside: bool,
     },
     /// The passkey does not count. The response is that of a wrong password.

@@ -1,4 +1,5 @@
-//! The part of a session that an identity provider vouches for: who it says the caller is, and what that permits.
+//! The part of a session that an identity provider vouches for: who it says the caller is, and what
+//! that permits.
 //!
 //! The session of a JWT is in memory only: the token begins it again after a restart.
 

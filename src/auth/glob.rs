@@ -2,7 +2,7 @@
 
 use wildmatch::WildMatch;
 
-/// Whether a pattern fits a whole text. Takes at most the product of both lengths.
+/// Returns whether a pattern fits a whole text. Takes at most the product of both lengths.
 pub fn glob(pattern: &str, text: &str) -> bool {
     WildMatch::new(pattern).matches(text)
 }

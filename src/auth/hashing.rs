@@ -1,7 +1,7 @@
 //! Checks passwords on blocking threads, few at a time, in the order of a fair queue.
 //!
-//! So a storm of sign-ins takes neither the threads that serve requests nor all memory (each hash needs 19 MiB). Their
-//! threads give way to all others.
+//! So a storm of sign-ins takes neither the threads that serve requests nor all memory (each hash
+//! needs 19 MiB). Their threads give way to all others.
 
 use super::password::{Password, hash_password};
 use crate::allocator;
@@ -11,8 +11,8 @@ use limits::ip_prefix::IpPrefix;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// The niceness added to a thread that hashes. Our choice: of a core that another thread wants too it gets a quarter.
-/// With 10, a tenth, sign-ins failed on an overloaded machine.
+/// The niceness added to a thread that hashes. Our choice: of a core that another thread wants too
+/// it gets a quarter. With 10, a tenth, sign-ins failed on an overloaded machine.
 const NICER: i32 = 5;
 
 thread_local!(static IS_NICE: Cell<bool> = const { Cell::new(false) });
@@ -26,14 +26,15 @@ impl Hashing {
         Self(FairQueue::new(at_a_time))
     }
 
-    /// Waits for a turn; `None` if too many wait, or for too long. `known`: the user has signed in from there before.
+    /// Waits for a turn; `None` if too many wait, or for too long. `known`: the user has signed in
+    /// from there before.
     pub(super) async fn turn(&self, prefix: IpPrefix, known: bool) -> Option<Turn> {
         self.0.turn(prefix, known).await
     }
 }
 
-/// Whether the attempt is the password. A check that breaks off is a no. If it is, and `renew` is set, a new hash of it
-/// comes along.
+/// Whether the attempt is the password. A check that breaks off is a no. If it is, and `renew` is
+/// set, a new hash of it comes along.
 pub(super) async fn verify(
     turn: Turn,
     password: Arc<Password>,
@@ -54,9 +55,11 @@ pub(super) async fn verify(
     check.await.unwrap_or((false, None))
 }
 
-/// Lowers the thread's priority for good: raising it again takes root, and a blocking thread does nothing urgent.
+/// Lowers the thread's priority for good: raising it again takes root, and a blocking thread does
+/// nothing urgent.
 fn give_way() {
-    // Of this thread only: setpriority(2), "C library/kernel differences". Without it all goes on, slower.
+    // Of this thread only: setpriority(2), "C library/kernel differences". Without it all goes on,
+    // slower.
     if !IS_NICE.replace(true) {
         let _ = rustix::process::nice(NICER);
     }

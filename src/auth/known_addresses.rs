@@ -1,6 +1,8 @@
-//! The addresses from which users have signed in before: a guesser elsewhere does not slow them down.
+//! The addresses from which users have signed in before: a guesser elsewhere does not slow them
+//! down.
 //!
-//! Pure: the time is an argument. Bounded: only a right password adds an address, and the newest of each user are kept.
+//! Pure: the time is an argument. Bounded: only a right password adds an address, and the newest of
+//! each user are kept.
 
 use super::pair::{Pair, UserKey};
 use super::sync_shim::DashMap;
@@ -10,14 +12,15 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The time for which an address stays known after the last sign-in from it: 90 days. Our choice: a user back from a
-/// long leave is still known.
+/// The time for which an address stays known after the last sign-in from it: 90 days. Our choice: a
+/// user back from a long leave is still known.
 pub(super) const KNOWN_FOR: u64 = 90 * DAY;
 
 /// Addresses of one user. Our choice: more than one person or a few programs use in that time.
 pub(super) const PER_USER: usize = 64;
 
-/// An address that is used again is written down again after a day, so that not every sign-in is a write.
+/// An address that is used again is written down again after a day, so that not every sign-in is a
+/// write.
 const REFRESH: u64 = DAY;
 
 const DAY: u64 = 24 * 60 * 60;
@@ -29,8 +32,8 @@ pub(super) struct KnownAddresses {
     prefixes: KnownPrefixes,
 }
 
-/// The prefixes from which any user has signed in, each with the number of users. Readable without the throttle's lock;
-/// clones share it.
+/// The prefixes from which any user has signed in, each with the number of users. Readable without
+/// the throttle's lock; clones share it.
 #[derive(Clone, Default)]
 pub(super) struct KnownPrefixes(Arc<DashMap<IpPrefix, usize>>);
 

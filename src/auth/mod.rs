@@ -1,7 +1,8 @@
-//! Authentication and authorization: users, passwords, sessions (the concurrent map), permissions, the throttle.
+//! Authentication and authorization: users, passwords, sessions (the concurrent map), permissions,
+//! the throttle.
 //!
-//! `identify` is on the way of every request: one SHA-256, one map shard. All that writes runs on the control runtime.
-//! Knows no HTTP, counts no metric and writes no audit line.
+//! `identify` is on the way of every request: one SHA-256, one map shard. All that writes runs on
+//! the control runtime. Knows no HTTP, counts no metric and writes no audit line.
 
 mod auth_watch;
 mod bad_tokens;
@@ -91,8 +92,8 @@ use throttle::Throttle;
 use tokio::sync::Notify;
 use users::Users;
 
-/// How much later an idle session ends if other gateways share the store: four times the interval at which they tell
-/// each other what is used.
+/// How much later an idle session ends if other gateways share the store: four times the interval
+/// at which they tell each other what is used.
 const IDLE_SLACK: Duration = Duration::from_mins(1);
 
 /// A sign-in, parsed.
@@ -102,7 +103,8 @@ pub struct SignIn {
     pub user: String,
     /// `password`.
     pub password: Secret,
-    /// The code of the second factor; `None`: of a user who has one, it stands at the end of the password.
+    /// The code of the second factor; `None`: of a user who has one, it stands at the end of the
+    /// password.
     pub code: Option<String>,
     /// `scope`, split at spaces; empty: all that the user has.
     pub scope: Vec<SmolStr>,
@@ -169,11 +171,11 @@ struct Parts {
 }
 
 impl Auth {
-    /// Puts it together: reads sessions and failures from the store, makes the first `admin` if there is no user.
-    /// The second value is that admin's password, to be shown once.
+    /// Puts it together: reads sessions and failures from the store, makes the first `admin` if
+    /// there is no user. The second value is that admin's password, to be shown once.
     ///
-    /// `hashing` passwords are checked at a time. Sessions that have expired, or whose user is gone, are revoked
-    /// permanently.
+    /// `hashing` passwords are checked at a time. Sessions that have expired, or whose user is
+    /// gone, are revoked permanently.
     pub async fn open(
         config: &config::Auth,
         hashing: usize,
@@ -235,18 +237,20 @@ impl Auth {
         Ok((auth, password))
     }
 
-    /// Sets the client that sends requests to identity providers; without it their keys are never fetched.
+    /// Sets the client that sends requests to identity providers; without it their keys are never
+    /// fetched.
     pub fn reach_providers(&self, send: SendToProvider) {
         // Another one cannot come later: there is one gateway.
         let _ = self.0.send_to_provider.set(send);
     }
 
-    /// Replaces users, lifetimes, issuers of JWTs and throttle; sessions of users who are gone or have another password are revoked for
-    /// good.
+    /// Replaces users, lifetimes, issuers of JWTs and throttle; sessions of users who are gone or
+    /// have another password are revoked for good.
     ///
-    /// Tokens handed out before keep the absolute lifetime they were given; the idle one counts as it is now. No admin
-    /// is made here, because its password would not be shown to the operator: that takes a restart. The one of the first start has
-    /// ended with the first user of the configuration.
+    /// Tokens handed out before keep the absolute lifetime they were given; the idle one counts as
+    /// it is now. No admin is made here, because its password would not be shown to the operator:
+    /// that takes a restart. The one of the first start has ended with the first user of the
+    /// configuration.
     pub async fn reload(&self, config: &config::Auth) -> Result<(), store::Error> {
         let generated = first_admin::generated_admin(config, &self.0.store).await?;
         let users = with_slack(Users::new(config, generated.as_ref()), &self.0.store);
@@ -273,13 +277,14 @@ impl Auth {
         self.0.registry.generation()
     }
 
-    /// Permissions or routes have changed in another way than by [`reload`](Self::reload): all watches are checked
-    /// again.
+    /// Permissions or routes have changed in another way than by [`reload`](Self::reload): all
+    /// watches are checked again.
     pub fn changed(&self) {
         self.0.registry.changed();
     }
 
-    /// The caller behind a bearer token; `None`: unknown, expired or revoked, or a browser's cookie. Takes one map shard.
+    /// The caller behind a bearer token; `None`: unknown, expired or revoked, or a browser's
+    /// cookie. Takes one map shard.
     pub fn identify(&self, token: &str, now: u64) -> Option<Caller> {
         self.find(token, now).filter(|caller| !caller.has_page())
     }
@@ -289,7 +294,7 @@ impl Auth {
         self.find(cookie, now).filter(Caller::has_page)
     }
 
-    /// Whether browsers may sign in with a page.
+    /// Returns whether browsers may sign in with a page.
     pub fn has_sign_in_page(&self) -> bool {
         self.0.registry.users().sign_in_page
     }
@@ -301,15 +306,16 @@ impl Auth {
         self.0.registry.identify(&sha256(token.as_bytes()), now)
     }
 
-    /// Whether a text is a token of a session, or of one that has ended. A token that was made without a checksum, by
-    /// an older version, is recognised during its session only. Says nothing about who calls.
+    /// Returns whether a text is a token of a session, or of one that has ended. A token that was
+    /// made without a checksum, by an older version, is recognised during its session only. Says
+    /// nothing about who calls.
     pub fn is_own_token(&self, text: &[u8]) -> bool {
         text.len() == TOKEN_LENGTH
             && (session::has_form(text) || self.0.registry.sessions().find(&sha256(text)).is_some())
     }
 
-    /// The caller of a certificate that a handshake has verified, with all permissions of the user; `None`: it belongs
-    /// to no user, or has expired.
+    /// The caller of a certificate that a handshake has verified, with all permissions of the user;
+    /// `None`: it belongs to no user, or has expired.
     pub fn certified(&self, certificate: &Arc<Certificate>, now: u64) -> Option<Caller> {
         if certificate.expires <= now {
             return None;
@@ -317,13 +323,13 @@ impl Auth {
         self.0.registry.users().of(certificate)
     }
 
-    /// Counts a token that [`identify`](Self::identify) does not accept. Returns the time that the address has to wait
-    /// if it has sent too many.
+    /// Counts a token that [`identify`](Self::identify) does not accept. Returns the time that the
+    /// address has to wait if it has sent too many.
     pub fn bad_token(&self, address: IpAddr, now: u64) -> Option<Duration> {
         self.bad_tokens().count(address, now)
     }
 
-    /// Whether a user has signed in from the address before. Takes one map shard.
+    /// Returns whether a user has signed in from the address before. Takes one map shard.
     pub fn has_signed_in_from(&self, address: IpAddr) -> bool {
         self.0.known_prefixes.contains(address)
     }
@@ -335,9 +341,9 @@ impl Auth {
 
     /// Revokes a token; its session notifies all that is open for it. An unknown token is no error.
     ///
-    /// One's own tokens by anyone signed in, another user's with `*`. Once this has returned `Ok` the token does not
-    /// come back, not after a crash either; after an error it is dead, but must be revoked again to stay so. Gives the
-    /// name of the user whose it was, if it was known.
+    /// One's own tokens by anyone signed in, another user's with `*`. Once this has returned `Ok`
+    /// the token does not come back, not after a crash either; after an error it is dead, but must
+    /// be revoked again to stay so. Gives the name of the user whose it was, if it was known.
     pub async fn revoke(
         &self,
         caller: &Caller,
@@ -370,7 +376,8 @@ impl Auth {
             if session.is_jwt() {
                 return self.revoke_jwt(&session).await;
             }
-            // Owed before it is removed: a concurrent call that does not find the session waits for the store as well.
+            // Owed before it is removed: a concurrent call that does not find the session waits for
+            // the store as well.
             self.owed().insert(key);
         } else if self.0.store.grace().is_some() {
             // Another gateway may have handed it out just now.
@@ -406,12 +413,14 @@ impl Auth {
         self.0.registry.sessions().len()
     }
 
-    /// The number of times, since the start, that failures made the throttle refuse further sign-ins.
+    /// The number of times, since the start, that failures made the throttle refuse further
+    /// sign-ins.
     pub fn lockouts(&self) -> u64 {
         self.0.lockouts.load(Ordering::Relaxed)
     }
 
-    /// The number of times, since the start, that a user began to count as being guessed from many addresses.
+    /// The number of times, since the start, that a user began to count as being guessed from many
+    /// addresses.
     pub fn guessing(&self) -> u64 {
         self.0.guessing.load(Ordering::Relaxed)
     }
@@ -429,7 +438,8 @@ impl Auth {
             return Ok(());
         }
         self.0.store.remove_sessions(owed.clone()).await?;
-        // only now: a concurrent call for the same session must not return before the store has removed it
+        // only now: a concurrent call for the same session must not return before the store has
+        // removed it
         self.owed().retain(|key| !owed.contains(key));
         Ok(())
     }
@@ -451,8 +461,8 @@ impl Auth {
     }
 }
 
-/// The users, with more idle time if other gateways share the store: each tells the others now and then which sessions are
-/// used.
+/// The users, with more idle time if other gateways share the store: each tells the others now and
+/// then which sessions are used.
 fn with_slack(mut users: Users, store: &Store) -> Users {
     if store.grace().is_some() {
         users.idle = users.idle.map(|idle| idle + IDLE_SLACK);
@@ -469,8 +479,8 @@ struct Restored {
     of_providers: Vec<(SessionRow, String)>,
 }
 
-/// Reads the sessions of the store, oldest first. Those from before sessions were bound to passwords are bound now to
-/// the ones that their users have.
+/// Reads the sessions of the store, oldest first. Those from before sessions were bound to
+/// passwords are bound now to the ones that their users have.
 async fn restore(registry: &Registry, store: &Store, now: u64) -> Result<Restored, store::Error> {
     let users = registry.users();
     let mut bound = Vec::new();

@@ -1,4 +1,5 @@
-//! A user and the address of a sign-in: the key of failures, and of the addresses that a user has signed in from.
+//! A user and the address of a sign-in: the key of failures, and of the addresses that a user has
+//! signed in from.
 
 use crate::store::{AddressRow, FailureRow};
 use crypto::sha256;
@@ -6,8 +7,8 @@ use limits::ip_prefix::IpPrefix;
 use std::fmt;
 use std::net::IpAddr;
 
-/// Half of the SHA-256 of a user's name as sent: of one size however long the name, and no record of the passwords that
-/// people type into the wrong field.
+/// Half of the SHA-256 of a user's name as sent: of one size however long the name, and no record
+/// of the passwords that people type into the wrong field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct UserKey(u128);
 

@@ -1,6 +1,7 @@
 //! Passwords: argon2id and bcrypt hashes, read and checked; the hash of a new one.
 //!
-//! Knows no user. Takes as long as a hash is meant to take, so never call `verify` on a thread that serves others.
+//! Knows no user. Takes as long as a hash is meant to take, so never call `verify` on a thread that
+//! serves others.
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{
@@ -8,19 +9,20 @@ use argon2::{
 };
 use crypto::{Secret, random};
 
-/// Argon2id's cost: 19 MiB, 2 passes, 1 lane. OWASP Password Storage Cheat Sheet, first recommendation.
+/// Argon2id's cost: 19 MiB, 2 passes, 1 lane. OWASP Password Storage Cheat Sheet, first
+/// recommendation.
 const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
 
-/// The most that a configured hash may cost, so that a slip in the config (`$2b$31$` takes days) cannot hold a thread
-/// for good: 1 GiB and 16 passes, or bcrypt's cost 18 (some 15 s).
+/// The most that a configured hash may cost, so that a slip in the config (`$2b$31$` takes days)
+/// cannot hold a thread for good: 1 GiB and 16 passes, or bcrypt's cost 18 (some 15 s).
 const MAX_MEMORY_KIB: u32 = 1024 * 1024;
 const MAX_PASSES: u32 = 16;
 const MAX_BCRYPT_COST: u32 = 18;
 
-/// The recommended minimum of memory times passes of an argon2id hash, KiB (OWASP Password Storage Cheat Sheet: 7 MiB,
-/// 5 passes); and of bcrypt's cost.
+/// The recommended minimum of memory times passes of an argon2id hash, KiB (OWASP Password Storage
+/// Cheat Sheet: 7 MiB, 5 passes); and of bcrypt's cost.
 const LEAST_WORK_KIB: u32 = 7 * 1024 * 5;
 const LEAST_BCRYPT_COST: u32 = 10;
 
@@ -34,7 +36,8 @@ pub(super) enum Password {
     Argon2id(Box<PasswordHash>),
     /// Bcrypt, as Node-RED makes them.
     Bcrypt(Secret),
-    /// Not a hash that we can check: no sign-in succeeds with it, but trying takes as long as an argon2id hash.
+    /// Not a hash that we can check: no sign-in succeeds with it, but trying takes as long as an
+    /// argon2id hash.
     Unusable,
 }
 
@@ -50,7 +53,7 @@ impl Password {
         .unwrap_or(Self::Unusable)
     }
 
-    /// Whether it is easier to guess from its hash than it should be today.
+    /// Returns whether it is easier to guess from its hash than it should be today.
     pub(super) fn is_weak(&self) -> bool {
         match self {
             Self::Argon2id(hash) => Params::try_from(&**hash)
@@ -63,7 +66,8 @@ impl Password {
         }
     }
 
-    /// Whether this is the password. Bcrypt looks at the first 72 bytes only, here as everywhere.
+    /// Returns whether this is the password. Bcrypt looks at the first 72 bytes only, here as
+    /// everywhere.
     pub(super) fn verify(&self, password: &Secret) -> bool {
         let bytes = password.reveal().as_bytes();
         match self {
@@ -115,8 +119,9 @@ pub fn hash_password(password: &Secret) -> Result<Secret, HashError> {
 
 /// A random password and its hash, for the `admin` of a first start.
 ///
-/// 26 characters of 5 bits: 130 bits. Stretching protects passwords that can be guessed; 130 random bits cannot, so
-/// the hash is argon2id at its cheapest (RFC 9106 §3.1) and does not delay the start. The first sign-in replaces it.
+/// 26 characters of 5 bits: 130 bits. Stretching protects passwords that can be guessed; 130 random
+/// bits cannot, so the hash is argon2id at its cheapest (RFC 9106 §3.1) and does not delay the
+/// start. The first sign-in replaces it.
 pub(super) fn generate() -> Result<(Secret, Secret), HashError> {
     let password = random::<26>()
         .iter()
@@ -187,7 +192,8 @@ mod tests {
 
     #[test]
     fn bcrypt_hashes_of_node_red_are_accepted_in_all_three_spellings() {
-        // the test vector of John the Ripper and crypt_blowfish for $2a$; the three spellings mean the same here
+        // the test vector of John the Ripper and crypt_blowfish for $2a$; the three spellings mean
+        // the same here
         let rest = "05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW";
         for version in ["$2a$", "$2b$", "$2y$"] {
             assert!(accepts(&format!("{version}{rest}"), "U*U"), "{version}");

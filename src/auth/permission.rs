@@ -1,5 +1,5 @@
-//! Permissions: whether a scope covers what an endpoint needs (docs/reference/node-red-admin-api.md §1.4), and what a
-//! token and its user allow together. Knows names only: no endpoint, no user.
+//! Permissions: whether a scope covers what an endpoint needs (docs/reference/node-red-admin-api.md
+//! §1.4), and what a token and its user allow together. Knows names only: no endpoint, no user.
 
 use super::glob::{glob_covers, globs_overlap};
 use super::{Withheld, WithheldReason};
@@ -7,7 +7,8 @@ use serde::{Serialize, Serializer};
 use smol_str::SmolStr;
 use std::sync::Arc;
 
-/// Whether one of the scope's entries covers `need`: `*`, the same name, `read`/`*.read`, `write`/`*.write`.
+/// Returns whether one of the scope's entries covers `need`: `*`, the same name, `read`/`*.read`,
+/// `write`/`*.write`.
 ///
 /// An empty need is always covered; nothing else is a wildcard, and case counts
 /// (docs/reference/node-red-admin-api.md §1.4).
@@ -44,7 +45,8 @@ pub(super) fn part_of<'e>(entry: &'e str, name: &str) -> Option<&'e str> {
     entry.strip_prefix(name)?.strip_prefix(':')
 }
 
-/// The part of the flows for which an entry gives this permission: who may change some may read them.
+/// The part of the flows for which an entry gives this permission: who may change some may read
+/// them.
 fn part_given<'e>(entry: &'e str, name: &str) -> Option<&'e str> {
     let reads = || part_of(entry, FLOWS_WRITE).filter(|_| name == FLOWS_READ);
     part_of(entry, name).or_else(reads)
@@ -66,13 +68,14 @@ pub(super) fn parts_overlap(one: &str, other: &str) -> bool {
     })
 }
 
-/// Whether `need` is `verb`, or something, a dot and `verb`.
+/// Returns whether `need` is `verb`, or something, a dot and `verb`.
 fn is_or_ends_in(need: &str, verb: &str) -> bool {
     need.strip_suffix(verb)
         .is_some_and(|before| before.is_empty() || (before.len() > 1 && before.ends_with('.')))
 }
 
-/// The effective permissions of a caller: every permission needed must be covered by the scope *and* by the user's.
+/// The effective permissions of a caller: every permission needed must be covered by the scope
+/// *and* by the user's.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Permissions {
     /// The token's scope; empty: all that the user has.
@@ -104,7 +107,8 @@ impl Permissions {
         }
     }
 
-    /// Why the caller may not use a permission that it has, for some flows at least; `None`: it may, or does not have it.
+    /// Why the caller may not use a permission that it has, for some flows at least; `None`: it
+    /// may, or does not have it.
     pub fn withheld(&self, need: &str) -> Option<WithheldReason> {
         let whole = Withheld::find(&self.withheld, need);
         let reason = whole.or_else(|| Withheld::find_part(&self.withheld, need, |_| true))?;
@@ -116,12 +120,13 @@ impl Permissions {
         Withheld::find(&self.withheld, need).is_some()
     }
 
-    /// Whether a permission is withheld for the flows that fit.
+    /// Returns whether a permission is withheld for the flows that fit.
     pub fn withholds_part(&self, need: &str, fits: impl Fn(&str) -> bool) -> bool {
         Withheld::find_part(&self.withheld, need, fits).is_some()
     }
 
-    /// Whether the caller may do what needs this permission; for all flows, if it can be limited to some.
+    /// Returns whether the caller may do what needs this permission; for all flows, if it can be
+    /// limited to some.
     pub fn cover(&self, need: &str) -> bool {
         let has = self.scope_covers(need) && covers(&self.user, need);
         has && !self.withholds(need) && !self.withholds_part(need, |_| true)
@@ -134,7 +139,8 @@ impl Permissions {
         scope && has_all(&self.user) && self.withheld.is_empty()
     }
 
-    /// Whether the caller has this permission for all flows, or for some whose part, after the colon, fits.
+    /// Returns whether the caller has this permission for all flows, or for some whose part, after
+    /// the colon, fits.
     pub fn cover_part(&self, need: &str, fits: impl Fn(&str) -> bool) -> bool {
         self.has_part(need, &fits) && !self.withholds_part(need, fits)
     }
@@ -150,12 +156,13 @@ impl Permissions {
         (self.scope.is_empty() || any(&self.scope)) && any(&self.user) && !self.withholds(need)
     }
 
-    /// Whether the caller has this permission for some flow at least.
+    /// Returns whether the caller has this permission for some flow at least.
     pub fn cover_some(&self, need: &str) -> bool {
         self.has_part(need, |_| true)
     }
 
-    /// Whether the caller reads some flows only: a permission for some is there, and none for all.
+    /// Returns whether the caller reads some flows only: a permission for some is there, and none
+    /// for all.
     pub fn reads_some_flows(&self) -> bool {
         let is_limited =
             |entry: &SmolStr| LIMITED.iter().any(|name| part_of(entry, name).is_some());
@@ -163,8 +170,8 @@ impl Permissions {
         lists().any(is_limited) && !self.cover(FLOWS_READ)
     }
 
-    /// The names of the effective permissions, for `GET /settings`: those of the scope that the user has, and those of
-    /// the user that the scope covers.
+    /// The names of the effective permissions, for `GET /settings`: those of the scope that the
+    /// user has, and those of the user that the scope covers.
     pub fn shown(&self) -> Shown {
         let asked = self.scope.iter().filter(|entry| covers(&self.user, entry));
         let had = self.user.iter().filter(|entry| self.scope_covers(entry));
@@ -195,7 +202,8 @@ pub enum Shown {
 }
 
 impl Shown {
-    /// With the name by which the stock editor offers its Deploy button, also to a user of some flows only.
+    /// With the name by which the stock editor offers its Deploy button, also to a user of some
+    /// flows only.
     #[must_use]
     pub fn for_editor(mut self) -> Self {
         if let Self::Only(names) = &mut self
@@ -244,7 +252,8 @@ mod tests {
 
     #[test]
     fn scopes_cover_the_permissions_measured_on_node_red() {
-        // docs/reference/node-red-admin-api.md §1.4: GET /flows, GET /settings, POST /flow, POST /inject
+        // docs/reference/node-red-admin-api.md §1.4: GET /flows, GET /settings, POST /flow, POST
+        // /inject
         let needs = ["flows.read", "settings.read", "flows.write", "inject.write"];
         let measured: [(&[&str], [bool; 4]); 12] = [
             (&["*"], [true; 4]),

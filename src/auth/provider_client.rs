@@ -1,4 +1,5 @@
-//! Requests to identity providers. The gateway has the HTTP client; this is what `auth` needs of it.
+//! Requests to identity providers. The gateway has the HTTP client; this is what `auth` needs of
+//! it.
 
 use crate::config::ProviderUrl;
 use bytes::Bytes;

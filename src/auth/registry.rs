@@ -1,7 +1,9 @@
-//! The users and sessions of this moment, and a generation number that changes whenever permissions may have.
+//! The users and sessions of this moment, and a generation number that changes whenever permissions
+//! may have.
 //!
-//! All of it is in memory and no call blocks; [`super::Auth`] makes it durable. A reload replaces the users, then ends
-//! sessions, then increments the generation and wakes the watches ([`super::AuthWatch`]), in this order.
+//! All of it is in memory and no call blocks; [`super::Auth`] makes it durable. A reload replaces
+//! the users, then ends sessions, then increments the generation and wakes the watches
+//! ([`super::AuthWatch`]), in this order.
 
 use super::session::{Key, Session, Sessions};
 use super::sync_shim::{ArcSwap, AtomicBool, AtomicU64};
@@ -17,7 +19,8 @@ use std::sync::atomic::Ordering;
 pub struct Registry {
     users: ArcSwap<Users>,
     sessions: Sessions,
-    /// Whether some user has networks or a limit of requests: most gateways have none, and ask no further.
+    /// True if some user has networks or a limit of requests: most gateways have none, and ask no
+    /// further.
     has_restricted: AtomicBool,
     /// True if there was a token since the start whose scope is for changes of some flows only.
     has_limited_token: AtomicBool,
@@ -29,8 +32,8 @@ pub struct Registry {
     now: AtomicU64,
     /// No session or watched certificate expires before this time.
     due: AtomicU64,
-    /// Until when what is known of sessions counts, in seconds since 1970, unless it is learned anew; the maximum: no other
-    /// gateway ends them.
+    /// Until when what is known of sessions counts, in seconds since 1970, unless it is learned
+    /// anew; the maximum: no other gateway ends them.
     trusted_until: AtomicU64,
     /// Whether it did not count any more at the latest [`tick`](Self::tick).
     was_cut_off: Arc<std::sync::atomic::AtomicBool>,
@@ -57,7 +60,7 @@ impl Registry {
         self.trusted_until.store(until, Ordering::Release);
     }
 
-    /// Whether what is known of sessions does not count any more.
+    /// Returns whether what is known of sessions does not count any more.
     pub(super) fn is_cut_off(&self, now: u64) -> bool {
         now > self.trusted_until.load(Ordering::Acquire)
     }
@@ -109,8 +112,8 @@ impl Registry {
         })
     }
 
-    /// The caller with the permissions of now. `None`: the user, the password or the certificate's entry is gone.
-    /// Expiry and revocation are [`has_ended`](Self::has_ended).
+    /// The caller with the permissions of now. `None`: the user, the password or the certificate's
+    /// entry is gone. Expiry and revocation are [`has_ended`](Self::has_ended).
     pub(super) fn again(&self, caller: &Caller) -> Option<Caller> {
         let users = self.users.load();
         match &caller.known {
@@ -127,7 +130,8 @@ impl Registry {
         }
     }
 
-    /// Whether the caller's requests may come from an address: its user and its service token name the networks.
+    /// Returns whether the caller's requests may come from an address: its user and its service
+    /// token name the networks.
     pub fn admits(&self, caller: &Caller, address: IpAddr) -> bool {
         let session = caller.session();
         let networks = session.and_then(|session| session.networks.as_ref());
@@ -136,7 +140,8 @@ impl Registry {
                 || self.users.load().admits(caller.account(), address))
     }
 
-    /// The caller without the permissions that it may not use from this address, or without a recent second factor.
+    /// The caller without the permissions that it may not use from this address, or without a
+    /// recent second factor.
     pub fn conditioned(&self, mut caller: Caller, address: Option<IpAddr>) -> Caller {
         let users = self.users.load();
         if users.conditions.is_empty() {
@@ -166,7 +171,7 @@ impl Registry {
         self.users.load().find(caller.account())?.rate_limit
     }
 
-    /// Whether the caller's session or certificate is revoked or expired.
+    /// Returns whether the caller's session or certificate is revoked or expired.
     pub(super) fn has_ended(&self, caller: &Caller, now: u64) -> bool {
         match &caller.known {
             AuthMethod::Anonymous | AuthMethod::Gateway => false,
@@ -212,9 +217,9 @@ impl Registry {
         self.due.fetch_min(first_end, Ordering::AcqRel);
     }
 
-    /// Adds a new session. `None`: a reload has removed the user or changed the password since the sign-in was checked,
-    /// and the session has ended. Otherwise ends the user's sessions beyond the limit, first those not used for the longest
-    /// time, and returns their keys.
+    /// Adds a new session. `None`: a reload has removed the user or changed the password since the
+    /// sign-in was checked, and the session has ended. Otherwise ends the user's sessions beyond
+    /// the limit, first those not used for the longest time, and returns their keys.
     pub(super) fn admit(&self, session: Session) -> Option<Vec<Key>> {
         let (key, user) = (session.key, session.user.clone());
         self.restore(session);
@@ -231,8 +236,8 @@ impl Registry {
         Some(self.end_surplus(&users, Some(&user)))
     }
 
-    /// Replaces the users and ends sessions whose user is gone or has another password, and those beyond the limit.
-    /// Returns their keys.
+    /// Replaces the users and ends sessions whose user is gone or has another password, and those
+    /// beyond the limit. Returns their keys.
     pub(super) fn reload(&self, users: Users) -> Vec<Key> {
         let has_restricted = users.has_restricted();
         self.users.store(Arc::new(users));
@@ -272,8 +277,8 @@ impl Registry {
         self.others.wake();
     }
 
-    /// Ends expired sessions, and returns their keys. To be called every second; returns at once while none can have
-    /// expired.
+    /// Ends expired sessions, and returns their keys. To be called every second; returns at once
+    /// while none can have expired.
     pub(super) fn tick(&self, now: u64) -> Vec<Key> {
         self.now.fetch_max(now, Ordering::AcqRel);
         let is_cut_off = self.is_cut_off(now);
@@ -297,7 +302,8 @@ impl Registry {
     }
 }
 
-/// The permissions of a session; `None`: its user is gone, or the password is not the one of the sign-in.
+/// The permissions of a session; `None`: its user is gone, or the password is not the one of the
+/// sign-in.
 pub(super) fn permissions(users: &Users, session: &Session) -> Option<Permissions> {
     if let Some(federated) = &session.federated {
         return Some(federated.permissions().everywhere());

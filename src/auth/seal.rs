@@ -1,4 +1,5 @@
-//! Seals small values for cookies, and for the store: who keeps them for the gateway can neither read nor change them.
+//! Seals small values for cookies, and for the store: who keeps them for the gateway can neither
+//! read nor change them.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
 use base64::Engine as _;
@@ -11,8 +12,8 @@ use zeroize::Zeroizing;
 /// Bytes of the nonce of AES-GCM.
 const NONCE: usize = 12;
 
-/// Bytes of the salt of each value's key: anyone can have values sealed, and one key must not seal more than 2^32 of them (NIST SP
-/// 800-38D §8.3).
+/// Bytes of the salt of each value's key: anyone can have values sealed, and one key must not seal
+/// more than 2^32 of them (NIST SP 800-38D §8.3).
 const SALT: usize = 16;
 
 /// Bytes that a value is expected to have: a buffer that grows leaves what was in it behind.
@@ -25,8 +26,8 @@ const LABEL: &[u8] = b"flowgate seal";
 pub(super) struct Seal(Zeroizing<[u8; 32]>);
 
 impl Seal {
-    /// With the secret that gateways have in common all of them open what one has sealed. Without one the key lasts as long as the
-    /// process.
+    /// With the secret that gateways have in common all of them open what one has sealed. Without
+    /// one the key lasts as long as the process.
     pub(super) fn new(secret: Option<&Secret>) -> Self {
         let of_secret = |secret: &Secret| hmac_sha256(secret.reveal().as_bytes(), LABEL);
         Self(Zeroizing::new(secret.map_or_else(random, of_secret)))
@@ -42,7 +43,8 @@ impl Seal {
         Some(URL_SAFE_NO_PAD.encode([&salt, &nonce.as_ref()[..], &text].concat()))
     }
 
-    /// The value of a text; `None`: it was not sealed with this secret for this purpose, or was changed.
+    /// The value of a text; `None`: it was not sealed with this secret for this purpose, or was
+    /// changed.
     pub(super) fn open<T: DeserializeOwned>(&self, purpose: &[u8], sealed: &str) -> Option<T> {
         let mut sealed = Zeroizing::new(URL_SAFE_NO_PAD.decode(sealed).ok()?);
         let (salt, rest) = sealed.split_at_mut_checked(SALT)?;

@@ -1,8 +1,9 @@
-//! Service tokens: sessions of machines. A token has a name, permissions of its own, and no password that leads to it.
+//! Service tokens: sessions of machines. A token has a name, permissions of its own, and no
+//! password that leads to it.
 //!
-//! An operator makes tokens in the shell, with any permission. A user makes tokens that act within the user's rights: what
-//! such a token may do is in its own permissions and in those that the user has at that moment, from the user's networks, and
-//! it ends when the user is removed.
+//! An operator makes tokens in the shell, with any permission. A user makes tokens that act within
+//! the user's rights: what such a token may do is in its own permissions and in those that the user
+//! has at that moment, from the user's networks, and it ends when the user is removed.
 
 use super::confirmation::Unconfirmed;
 use super::session::{SERVICE_TOKEN, Session, new_token};
@@ -17,13 +18,15 @@ use std::time::Duration;
 
 /// Characters of a name. Our choice.
 const MAX_NAME: usize = 64;
-/// Permissions and networks of a token that a user makes. Our choice: each request is compared with all.
+/// Permissions and networks of a token that a user makes. Our choice: each request is compared with
+/// all.
 const MAX_LIST: usize = 64;
 /// Characters of each of them. Our choice: a permission for one flow has the flow's label.
 const MAX_TEXT: usize = 256;
 /// Tokens of one user. Our choice: they are kept in memory.
 const PER_USER: usize = 100;
-/// The longest lifetime of a token that a user makes. Our choice: longer ones are an operator's decision.
+/// The longest lifetime of a token that a user makes. Our choice: longer ones are an operator's
+/// decision.
 const MAX_LIFETIME: Duration = Duration::from_hours(366 * 24);
 
 /// A service token to be made.
@@ -121,8 +124,8 @@ impl Auth {
         Ok(())
     }
 
-    /// Whether a user can make a service token: a local user with a fresh password or second factor, who has all of its
-    /// permissions.
+    /// Whether a user can make a service token: a local user with a fresh password or second
+    /// factor, who has all of its permissions.
     pub async fn may_create_token(
         &self,
         caller: &Caller,
@@ -156,8 +159,8 @@ impl Auth {
         Ok(())
     }
 
-    /// Makes a service token, durable before it is handed out. `creator`: the user within whose rights it acts; `None`: an
-    /// operator makes it.
+    /// Makes a service token, durable before it is handed out. `creator`: the user within whose
+    /// rights it acts; `None`: an operator makes it.
     pub async fn create_token(
         &self,
         made: NewToken,
@@ -179,7 +182,8 @@ impl Auth {
             expires: expires.min(NEVER),
             ..SessionRow::default()
         };
-        // One at a time: two of the same name must not both find it free, nor two the last place of a user.
+        // One at a time: two of the same name must not both find it free, nor two the last place of
+        // a user.
         let _creating = self.0.creating.lock().await;
         if self.has_token(&made.name, now) {
             return Err(CreateTokenError::NameTaken);
@@ -208,7 +212,7 @@ impl Auth {
         listed
     }
 
-    /// Whether there is a service token of this name that is not over.
+    /// Returns whether there is a service token of this name that is not over.
     fn has_token(&self, name: &str, now: u64) -> bool {
         let which = SessionSelector::Token(name.to_owned());
         self.list(now).iter().any(|listed| which.is(listed))

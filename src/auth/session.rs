@@ -1,6 +1,7 @@
 //! Sessions: the data kept for a token, in the concurrent map keyed by the token's SHA-256.
 //!
-//! Handles tokens and lifetimes. Never keeps a token, and uses neither users' permissions nor the store.
+//! Handles tokens and lifetimes. Never keeps a token, and uses neither users' permissions nor the
+//! store.
 
 use super::federated::Federated;
 use super::sync_shim::{AtomicBool, AtomicU64, DashMap};
@@ -26,7 +27,8 @@ pub(super) const SERVICE_TOKEN: &str = "service-token";
 /// The client of a browser's session, whose token is a cookie; no other client can sign in with it.
 pub const PAGE: &str = "page";
 
-/// The client of the session that a password of Basic authentication stands for; no other client can sign in with it.
+/// The client of the session that a password of Basic authentication stands for; no other client
+/// can sign in with it.
 pub const BASIC: &str = "basic";
 
 /// The client of the stock editor (docs/reference/admin-api.md §4.2).
@@ -38,27 +40,29 @@ pub const JWT: &str = "jwt";
 /// The client of the row of a JWT that was revoked; no session has it.
 pub(super) const REVOKED_JWT: &str = "revoked-jwt";
 
-/// Characters of a token: 32 bytes as base64 without padding. A text of another length needs no look-up.
+/// Characters of a token: 32 bytes as base64 without padding. A text of another length needs no
+/// look-up.
 pub const TOKEN_LENGTH: usize = 43;
 
-/// The maximum by which a session may begin in the future, in seconds: clocks are corrected by seconds now and then.
-/// Our choice.
+/// The maximum by which a session may begin in the future, in seconds: clocks are corrected by
+/// seconds now and then. Our choice.
 pub(super) const AHEAD: u64 = 60;
 
 /// Bytes of a token that are random: 224 bits. RFC 6749 §10.10 asks for 128 at least.
 const RANDOM: usize = 28;
 /// Bytes of a token in all.
 const TOKEN: usize = RANDOM + CHECKSUM;
-/// Bytes of its checksum. Some other program's text of the same form has the right one once in 2^32.
+/// Bytes of its checksum. Some other program's text of the same form has the right one once in
+/// 2^32.
 const CHECKSUM: usize = 4;
 
 /// A new token: random bytes and their checksum, as base64url without padding.
 ///
-/// The checksum is neither secret nor a proof. It makes a token recognisable as the gateway's own after its session has
-/// ended, so that it is not passed on even then.
+/// The checksum is neither secret nor a proof. It makes a token recognisable as the gateway's own
+/// after its session has ended, so that it is not passed on even then.
 ///
-/// It is a `b64token` of RFC 6750 §2.1, and unlike Node-RED's (standard base64) it can stand unescaped in a form or a
-/// shell. Clients must treat it as opaque.
+/// It is a `b64token` of RFC 6750 §2.1, and unlike Node-RED's (standard base64) it can stand
+/// unescaped in a form or a shell. Clients must treat it as opaque.
 pub(super) fn new_token() -> Secret {
     let random = random::<RANDOM>();
     let mut token = [0; TOKEN];
@@ -67,7 +71,7 @@ pub(super) fn new_token() -> Secret {
     Secret::new(URL_SAFE_NO_PAD.encode(token))
 }
 
-/// Whether a text has the form of a [`new_token`], of any gateway and any age.
+/// Returns whether a text has the form of a [`new_token`], of any gateway and any age.
 pub(super) fn has_form(text: &[u8]) -> bool {
     // The decoder needs room for its estimate, which is one byte more.
     let mut token = [0; TOKEN + 1];
@@ -108,9 +112,10 @@ pub struct Session {
     pub created: u64,
     /// When it ends, seconds since 1970.
     pub expires: u64,
-    /// The record of the password of its sign-in ([`User::record`](super::users::User)); `None`: a service token's.
+    /// The record of the password of its sign-in ([`User::record`](super::users::User)); `None`: a
+    /// service token's.
     pub(super) password: Option<[u8; 32]>,
-    /// Whether it is revoked or expired.
+    /// True if it is revoked or expired.
     ended: AtomicBool,
     /// Tasks that are woken when it ends, or when its permissions may have changed.
     pub(super) watches: Wakers,
@@ -118,12 +123,13 @@ pub struct Session {
     order: AtomicU64,
     /// When its idle lifetime started, seconds since 1970: a restart starts it again.
     idle_since: u64,
-    /// Seconds since 1970, 0: not since then; kept in memory only, because a write at each use would cost more than it is
-    /// worth.
+    /// Seconds since 1970, 0: not since then; kept in memory only, because a write at each use
+    /// would cost more than it is worth.
     last_used: AtomicU64,
     /// When the user last gave a second factor in it, seconds since 1970, 0: never.
     factor: AtomicU64,
-    /// When the user last gave the password or a second factor in it, seconds since 1970, 0: at the sign-in.
+    /// When the user last gave the password or a second factor in it, seconds since 1970, 0: at the
+    /// sign-in.
     confirmed: AtomicU64,
 }
 
@@ -168,7 +174,7 @@ impl Session {
         }
     }
 
-    /// Whether it has been ended: revoked, or found to be expired.
+    /// Returns whether it has been ended: revoked, or found to be expired.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
@@ -178,33 +184,34 @@ impl Session {
         self.watches.wake();
     }
 
-    /// Whether it is a machine's, without a user.
+    /// Returns whether it is a machine's, without a user.
     pub fn is_service_token(&self) -> bool {
         self.client == SERVICE_TOKEN
     }
 
-    /// Whether its token is the cookie of a browser that has signed in with the page. It counts where pages are, and
-    /// nowhere else.
+    /// Returns whether its token is the cookie of a browser that has signed in with the page. It
+    /// counts where pages are, and nowhere else.
     pub fn is_page(&self) -> bool {
         self.client == PAGE
     }
 
-    /// Whether a password of Basic authentication stands for it. It has no token, and is in memory only.
+    /// Returns whether a password of Basic authentication stands for it. It has no token, and is in
+    /// memory only.
     pub fn is_basic(&self) -> bool {
         self.client == BASIC
     }
 
-    /// Whether a store that gateways share has it.
+    /// Returns whether a store that gateways share has it.
     pub(super) fn is_stored(&self) -> bool {
         !self.is_basic() && !self.is_jwt()
     }
 
-    /// Whether its token is a JWT. It is in memory only.
+    /// Returns whether its token is a JWT. It is in memory only.
     pub fn is_jwt(&self) -> bool {
         self.client == JWT
     }
 
-    /// Whether its absolute lifetime has passed, or the idle one since its last use.
+    /// Returns whether its absolute lifetime has passed, or the idle one since its last use.
     pub(super) fn is_over(&self, now: u64, idle: Option<Duration>) -> bool {
         self.first_end(idle) <= now
     }
@@ -218,24 +225,27 @@ impl Session {
         rests.map_or(self.expires, |rests| rests.min(self.expires))
     }
 
-    /// The time of its last use since the sign-in or the start of the gateway, seconds since 1970; up to a second late.
+    /// The time of its last use since the sign-in or the start of the gateway, seconds since 1970;
+    /// up to a second late.
     pub(super) fn last_used(&self) -> Option<u64> {
         Some(self.last_used.load(Ordering::Relaxed)).filter(|used| *used > 0)
     }
 
-    /// Whether it begins in the future: the clock has been set back, and it would live longer than it was given. It is
-    /// good again when the clock is right.
+    /// Returns whether it begins in the future: the clock has been set back, and it would live
+    /// longer than it was given. It is good again when the clock is right.
     pub(super) fn is_ahead(&self, now: u64) -> bool {
         self.created > now.saturating_add(AHEAD)
     }
 
-    /// The user has given the password again, or a second factor, at these times; earlier ones change nothing.
+    /// The user has given the password again, or a second factor, at these times; earlier ones
+    /// change nothing.
     pub(super) fn confirm(&self, confirmed: u64, factor: u64) {
         self.confirmed.fetch_max(confirmed, Ordering::Relaxed);
         self.factor.fetch_max(factor, Ordering::Relaxed);
     }
 
-    /// When the user last gave a second factor in it, seconds since 1970, as far as the session itself knows.
+    /// When the user last gave a second factor in it, seconds since 1970, as far as the session
+    /// itself knows.
     pub(super) fn factor(&self) -> Option<u64> {
         Some(self.factor.load(Ordering::Relaxed)).filter(|given| *given > 0)
     }
@@ -245,8 +255,8 @@ impl Session {
         self.confirmed.load(Ordering::Relaxed).max(self.created)
     }
 
-    /// Whether it is a local user's with all permissions of that user: not a page's, a machine's or a provider's, and without a
-    /// scope.
+    /// Returns whether it is a local user's with all permissions of that user: not a page's, a
+    /// machine's or a provider's, and without a scope.
     pub fn is_whole_users(&self) -> bool {
         let is_of_other =
             self.is_service_token() || self.is_page() || self.is_basic() || self.is_jwt();
@@ -274,15 +284,16 @@ impl Sessions {
         self.map.get(key).map(|session| Arc::clone(&session))
     }
 
-    /// Adds a session, unless it is there: several requests may look one up at once, and what is open for the one that was there
-    /// would not end with another one.
+    /// Adds a session, unless it is there: several requests may look one up at once, and what is
+    /// open for the one that was there would not end with another one.
     pub(super) fn insert(&self, session: Session) {
         let order = self.count.fetch_add(1, Ordering::Relaxed);
         session.order.store(order, Ordering::Relaxed);
         self.map.entry(session.key).or_insert(Arc::new(session));
     }
 
-    /// Removes the sessions for which `gone` holds and notifies all that is open for them. Returns their keys.
+    /// Removes the sessions for which `gone` holds and notifies all that is open for them. Returns
+    /// their keys.
     pub(super) fn end(&self, gone: impl Fn(&Session) -> bool) -> Vec<Key> {
         let keys: Vec<_> = self
             .map
@@ -293,8 +304,8 @@ impl Sessions {
         keys.into_iter().filter(|key| self.end_one(key)).collect()
     }
 
-    /// Notifies all that is open for the session, then removes it; false if it is not there. In this order: once it can
-    /// no longer be found, the notification has been sent.
+    /// Notifies all that is open for the session, then removes it; false if it is not there. In
+    /// this order: once it can no longer be found, the notification has been sent.
     pub(super) fn end_one(&self, key: &Key) -> bool {
         if let Some(session) = self.find(key) {
             session.end();
@@ -343,8 +354,8 @@ impl Sessions {
     }
 }
 
-/// The hash of a key: its first eight bytes. A SHA-256 is spread evenly already, and since only tokens that we made
-/// are inserted, an attacker cannot choose keys that collide.
+/// The hash of a key: its first eight bytes. A SHA-256 is spread evenly already, and since only
+/// tokens that we made are inserted, an attacker cannot choose keys that collide.
 #[derive(Default)]
 pub(super) struct FirstEightBytes(u64);
 

@@ -1,5 +1,5 @@
-//! Lists and ends sessions: those of users, and the service tokens of machines, which are called `token:NAME` where users
-//! are called by their names.
+//! Lists and ends sessions: those of users, and the service tokens of machines, which are called
+//! `token:NAME` where users are called by their names.
 
 use super::Auth;
 use super::session::{Key, SERVICE_TOKEN, Session};

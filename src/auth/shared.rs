@@ -1,5 +1,5 @@
-//! Takes over what other gateways have changed in the store that they share: each knows the sessions of all in its own
-//! memory.
+//! Takes over what other gateways have changed in the store that they share: each knows the
+//! sessions of all in its own memory.
 
 use super::Auth;
 use super::pair::Pair;
@@ -9,7 +9,8 @@ use crypto::Secret;
 use std::collections::HashSet;
 
 impl Auth {
-    /// Sessions of the store are known as they were at this time; until the grace after it has passed, they count.
+    /// Sessions of the store are known as they were at this time; until the grace after it has
+    /// passed, they count.
     pub fn has_seen_store(&self, at: u64) {
         if let Some(grace) = self.0.store.grace() {
             let until = at.saturating_add(grace.as_secs());
@@ -59,9 +60,10 @@ impl Auth {
         })
     }
 
-    /// Compares the sessions here with all of the store: ends those of `before` that it has no more, and takes over when
-    /// each was used. `before` are [`Self::stored_keys`], taken before the store was read. With `all`, begins those that
-    /// are missing here, and takes over what is new about the others.
+    /// Compares the sessions here with all of the store: ends those of `before` that it has no
+    /// more, and takes over when each was used. `before` are [`Self::stored_keys`], taken before
+    /// the store was read. With `all`, begins those that are missing here, and takes over what is
+    /// new about the others.
     pub fn compare(
         &self,
         before: &[Key],

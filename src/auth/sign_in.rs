@@ -28,8 +28,9 @@ const QUEUE_IS_FULL: SignInError = SignInError::Throttled {
 impl Auth {
     /// Checks a password and hands out a token, durable before it is handed out.
     ///
-    /// Unknown users and wrong passwords are the same error and cost the same time; a scope that is not covered is
-    /// reported only after the password was right. With too many sign-ins waiting, the error is `Throttled`.
+    /// Unknown users and wrong passwords are the same error and cost the same time; a scope that is
+    /// not covered is reported only after the password was right. With too many sign-ins waiting,
+    /// the error is `Throttled`.
     pub async fn sign_in(&self, sign_in: SignIn, now: u64) -> Result<Issued, SignInError> {
         let users = self.check_password(&sign_in, now).await?;
         let user = users.find(&sign_in.user);
@@ -137,8 +138,8 @@ impl Auth {
 
     /// Waits for the turn of a sign-in, if the throttle lets it, and begins it.
     ///
-    /// The throttle is asked first, so that a sign-in that it refuses takes no place from others. It is asked again at
-    /// the turn, because others have failed meanwhile.
+    /// The throttle is asked first, so that a sign-in that it refuses takes no place from others.
+    /// It is asked again at the turn, because others have failed meanwhile.
     async fn turn(&self, pair: Pair, now: u64) -> Result<(Turn, Attempt<'_>), SignInError> {
         let admitted = self.throttle().admit(pair, now);
         let known = admitted.map_err(|wait| SignInError::Throttled { wait })?;
@@ -162,7 +163,8 @@ impl Auth {
         if row.client != BASIC {
             self.0.store.save_session(row.clone()).await?;
         } else if self.0.registry.sessions().find(&row.token).is_some() {
-            // Another request of the device was faster. Nothing is awaited from here until the session is there.
+            // Another request of the device was faster. Nothing is awaited from here until the
+            // session is there.
             return Ok(0);
         }
         let user = row.user.clone();
@@ -177,7 +179,8 @@ impl Auth {
         Ok(self.end_surplus(&user, ended).await)
     }
 
-    /// Replaces the hash of the generated admin, which is the only one that is ours; without that all goes on.
+    /// Replaces the hash of the generated admin, which is the only one that is ours; without that
+    /// all goes on.
     async fn renew_generated(&self, hash: Secret) {
         match self.0.store.save_generated_admin(hash.clone()).await {
             Ok(()) => {
@@ -223,7 +226,8 @@ enum SecondFactor {
     Right(CodeKey),
 }
 
-/// The password to check, and the second factor. A device that authenticates with each request has no code.
+/// The password to check, and the second factor. A device that authenticates with each request has
+/// no code.
 fn parts(totp: Option<&Totp>, sign_in: &SignIn, now: u64) -> (Secret, SecondFactor) {
     let whole = || sign_in.password.clone();
     let Some(totp) = totp.filter(|_| sign_in.client != BASIC) else {
@@ -257,7 +261,8 @@ pub(super) fn report_guessing(user: Option<&str>) {
     );
 }
 
-/// A sign-in that the throttle let through. It is a failure unless it passes, also when it is dropped half-way.
+/// A sign-in that the throttle let through. It is a failure unless it passes, also when it is
+/// dropped half-way.
 pub(super) struct Attempt<'a> {
     auth: &'a Auth,
     slot: Option<Slot>,
@@ -265,8 +270,8 @@ pub(super) struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// Waits while sign-ins under way decide whether this one may be tried. Only those with a turn begin, so there are
-    /// few, and the longest wait is that for a hash.
+    /// Waits while sign-ins under way decide whether this one may be tried. Only those with a turn
+    /// begin, so there are few, and the longest wait is that for a hash.
     async fn begin(auth: &'a Auth, pair: Pair, now: u64) -> Result<Self, SignInError> {
         loop {
             let mut decided = pin!(auth.0.decided.notified());

@@ -1,6 +1,7 @@
 //! The synchronization primitives of users, sessions and watches.
 //!
-//! Imported from here only, because `tests/schedules` compiles those files with shuttle's primitives instead.
+//! Imported from here only, because `tests/schedules` compiles those files with shuttle's
+//! primitives instead.
 
 pub(super) use arc_swap::ArcSwap;
 pub(super) use dashmap::DashMap;

@@ -1,9 +1,10 @@
-//! The throttle of password guessing: failures of a user and address, of an address, and of a user, each in a sliding
-//! window.
+//! The throttle of password guessing: failures of a user and address, of an address, and of a user,
+//! each in a sliding window.
 //!
-//! Pure: the time is an argument, nothing is awaited or written. Failures of a user and address, and of an address,
-//! count for the /64, the /56 and the /48 of an IPv6 address. Failures of a user from all addresses slow down addresses
-//! that the user has not signed in from before (see `user_throttle`), so a client elsewhere locks no user out.
+//! Pure: the time is an argument, nothing is awaited or written. Failures of a user and address,
+//! and of an address, count for the /64, the /56 and the /48 of an IPv6 address. Failures of a user
+//! from all addresses slow down addresses that the user has not signed in from before (see
+//! `user_throttle`), so a client elsewhere locks no user out.
 
 use super::known_addresses::{KnownAddresses, KnownPrefixes};
 use super::pair::Pair;
@@ -14,10 +15,11 @@ use limits::ip_prefix::IpPrefix;
 use limits::sliding_window::{Refused, SlidingWindows, Window, effective_limit};
 use std::time::Duration;
 
-/// Keys remembered in each sliding window (some 10 MiB). To push out a key, an attacker has to fail as often with each
-/// of that many others. At 20 ms a hash and two at a time, even one failure of each IPv4 address takes 11 minutes,
-/// longer than the default window. A failure over IPv6 adds up to three keys (/64, /56, /48): from 22,000 different
-/// /48s it takes 4 minutes, and keys with a single failure can be pushed out within the window.
+/// Keys remembered in each sliding window (some 10 MiB). To push out a key, an attacker has to fail
+/// as often with each of that many others. At 20 ms a hash and two at a time, even one failure of
+/// each IPv4 address takes 11 minutes, longer than the default window. A failure over IPv6 adds up
+/// to three keys (/64, /56, /48): from 22,000 different /48s it takes 4 minutes, and keys with a
+/// single failure can be pushed out within the window.
 const REMEMBERED: usize = 65_536;
 
 /// Failures of sign-in, the sign-ins under way, and the addresses of users.
@@ -29,7 +31,8 @@ pub(super) struct Throttle {
     known: KnownAddresses,
 }
 
-/// A sign-in under way. It counts as a failure until it is decided, so that concurrent ones cannot exceed the limit.
+/// A sign-in under way. It counts as a failure until it is decided, so that concurrent ones cannot
+/// exceed the limit.
 #[derive(Debug)]
 pub(super) struct Slot(Pair);
 
@@ -82,8 +85,8 @@ impl Throttle {
         self.known.prefixes()
     }
 
-    /// Whether a sign-in may wait for its turn, or how long it has to stay away; and whether the user has signed in
-    /// from there before. Nothing counts yet.
+    /// Whether a sign-in may wait for its turn, or how long it has to stay away; and whether the
+    /// user has signed in from there before. Nothing counts yet.
     pub(super) fn admit(&mut self, pair: Pair, now: u64) -> Result<bool, Duration> {
         match self.refused(pair, now) {
             Some(Refused::Blocked(wait)) => Err(wait),
@@ -115,8 +118,9 @@ impl Throttle {
         }
     }
 
-    /// The sign-in succeeded: its pair is as new, and its address is known. The failures of the address stay, else one
-    /// good account would buy guesses at all others; those of the networks around it may belong to other clients.
+    /// The sign-in succeeded: its pair is as new, and its address is known. The failures of the
+    /// address stay, else one good account would buy guesses at all others; those of the networks
+    /// around it may belong to other clients.
     pub(super) fn passed(&mut self, slot: Slot, now: u64) -> Passed {
         let pair = self.decided(slot);
         Passed {
@@ -153,8 +157,8 @@ impl Throttle {
         Refused::stricter(there, anywhere)
     }
 
-    /// The same by the failures of the address. For a user who has signed in from there before, those of the networks
-    /// around it do not count.
+    /// The same by the failures of the address. For a user who has signed in from there before,
+    /// those of the networks around it do not count.
     fn refused_there(&self, pair: Pair, now: u64) -> Option<Refused> {
         let window = self.window(now);
         let levels = if self.known.contains(&pair, now) {

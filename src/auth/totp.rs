@@ -1,4 +1,5 @@
-//! The second factor of a user: codes of an authenticator app (TOTP, RFC 6238), and recovery codes for when it is lost.
+//! The second factor of a user: codes of an authenticator app (TOTP, RFC 6238), and recovery codes
+//! for when it is lost.
 //!
 //! Each code counts once. Checks codes; which have been used is kept by the store.
 
@@ -8,7 +9,8 @@ use data_encoding::{BASE32_NOPAD, DecodeError};
 
 /// The time that a code is shown for, seconds (RFC 6238 §5.2).
 const STEP: u64 = 30;
-/// Steps before and after the present one whose codes count, for clocks that differ (RFC 6238 §5.2 recommends one).
+/// Steps before and after the present one whose codes count, for clocks that differ (RFC 6238 §5.2
+/// recommends one).
 const SKEW: u64 = 1;
 /// Digits of a code: what authenticator apps show.
 const DIGITS: usize = 6;
@@ -24,8 +26,8 @@ const READABLE: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Names a code for the store: the step that it belongs to, or the hash of a recovery code.
 pub(super) type CodeKey = Vec<u8>;
 
-/// The password and the code after it, as clients that know no second factor send them in one field. `None`: there is no
-/// code at the end.
+/// The password and the code after it, as clients that know no second factor send them in one
+/// field. `None`: there is no code at the end.
 pub(super) fn split(text: &str) -> Option<(&str, &str)> {
     let at_end = |length: usize| {
         text.len()
@@ -76,7 +78,8 @@ fn is_recovery(code: &str) -> bool {
     code.len() == RECOVERY && code.bytes().enumerate().all(fits)
 }
 
-/// The bytes of a secret in base32 (RFC 4648 §6), as apps show it: letter case and spaces do not matter.
+/// The bytes of a secret in base32 (RFC 4648 §6), as apps show it: letter case and spaces do not
+/// matter.
 fn secret_bytes(text: &str) -> Result<Vec<u8>, DecodeError> {
     let plain: String = text.chars().filter(|c| *c != ' ' && *c != '=').collect();
     BASE32_NOPAD.decode(plain.to_ascii_uppercase().as_bytes())

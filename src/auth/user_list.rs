@@ -1,5 +1,5 @@
-//! Lists users: those of the configuration, and those of identity providers and issuers with a session. No password, hash or
-//! secret is in the list.
+//! Lists users: those of the configuration, and those of identity providers and issuers with a
+//! session. No password, hash or secret is in the list.
 
 use super::{Auth, Session};
 use crate::config::Networks;
@@ -31,9 +31,10 @@ pub struct UserInfo {
     pub provider: Option<SmolStr>,
     /// Its permissions everywhere.
     pub permissions: Vec<SmolStr>,
-    /// Whether it has a password; of others than local users, no.
+    /// True if it has a password; of others than local users, no.
     pub has_password: bool,
-    /// Whether it needs codes at a sign-in; of others than local users, that is the provider's business.
+    /// True if it needs codes at a sign-in; of others than local users, that is the provider's
+    /// business.
     pub has_codes: bool,
     /// The number of its passkeys.
     pub passkeys: usize,

@@ -5,7 +5,8 @@ use super::{Auth, FederatedPermissions, Permissions, Session};
 use std::sync::Arc;
 
 impl Auth {
-    /// The permissions of a caller whom an identity provider vouches for, while a session of it is alive.
+    /// The permissions of a caller whom an identity provider vouches for, while a session of it is
+    /// alive.
     pub fn federated_permissions_of(&self, user: &str) -> Option<Arc<FederatedPermissions>> {
         let wanted = |session: &Session| session.user == user && session.federated.is_some();
         let permissions = |session: &Session| {
@@ -22,8 +23,8 @@ impl Auth {
             .flatten()
     }
 
-    /// All permissions that a user has now, in seconds since 1970; of `token:NAME`, those of that service token. `None`:
-    /// there is no such user or token any more.
+    /// All permissions that a user has now, in seconds since 1970; of `token:NAME`, those of that
+    /// service token. `None`: there is no such user or token any more.
     pub fn permissions_of(&self, user: &str, now: u64) -> Option<Permissions> {
         if let Some(user) = self.registry().users().find(user) {
             return Some(Permissions::of(Arc::clone(&user.permissions)));

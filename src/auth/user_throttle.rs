@@ -1,13 +1,14 @@
 //! Slows down guesses of one user from many addresses, without locking the user out.
 //!
-//! With too many failures of a user, from all addresses together, an *episode* begins: addresses that the user has not
-//! signed in from before wait (greylisting). The first attempt from such an address is refused with a retry time; from
-//! then on one attempt is let through. So the user on a new device is held up for a minute at most, whatever others do,
-//! and each address of a guesser pays the same for every guess. Pure: the time is an argument.
+//! With too many failures of a user, from all addresses together, an *episode* begins: addresses
+//! that the user has not signed in from before wait (greylisting). The first attempt from such an
+//! address is refused with a retry time; from then on one attempt is let through. So the user on a
+//! new device is held up for a minute at most, whatever others do, and each address of a guesser
+//! pays the same for every guess. Pure: the time is an argument.
 //!
-//! When too many addresses wait to be remembered, further ones wait for a time slot of their own, which takes no
-//! memory: a keyed hash says when it begins. The failures are in a sliding window of the `limits` crate; waiting is an
-//! algorithm of its own.
+//! When too many addresses wait to be remembered, further ones wait for a time slot of their own,
+//! which takes no memory: a keyed hash says when it begins. The failures are in a sliding window of
+//! the `limits` crate; waiting is an algorithm of its own.
 
 use super::pair::{Pair, UserKey};
 use limits::sliding_window::{Refused, SlidingWindows, Window, effective_limit};
@@ -15,8 +16,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// The longest first wait, in seconds. It doubles with each failure beyond the limit: 1, 2, 4 … 60. Our choice: an
-/// acceptable wait for a person on a new device.
+/// The longest first wait, in seconds. It doubles with each failure beyond the limit: 1, 2, 4 … 60.
+/// Our choice: an acceptable wait for a person on a new device.
 const MAX_FIRST_WAIT: u64 = 60;
 
 /// Failures beyond the limit after which the first wait grows no more.
@@ -25,16 +26,16 @@ const GROWTH: usize = 6;
 /// The maximum number of doublings of a wait: no window is longer than that.
 const MAX_DOUBLINGS: usize = 17;
 
-/// The time within which an address may come back after its wait, in seconds. Our choice: a person can look at the
-/// clock and type a password.
+/// The time within which an address may come back after its wait, in seconds. Our choice: a person
+/// can look at the clock and type a password.
 const RETURN_WITHIN: u64 = 120;
 
-/// The time for which a slot stays open, in seconds. Our choice: as long as the wait before it, so that half of the new
-/// addresses wait while the memory is full.
+/// The time for which a slot stays open, in seconds. Our choice: as long as the wait before it, so
+/// that half of the new addresses wait while the memory is full.
 const SLOT: u64 = MAX_FIRST_WAIT;
 
-/// Addresses that wait, and users in an episode, at most (some 5 MiB). When full, those that wait go on, and others
-/// have time slots.
+/// Addresses that wait, and users in an episode, at most (some 5 MiB). When full, those that wait
+/// go on, and others have time slots.
 const REMEMBERED: usize = 65_536;
 
 /// Failures of users, and the addresses that wait.
@@ -65,7 +66,8 @@ impl UserThrottle {
         }
     }
 
-    /// Whether, and for how long, an address that the user has not signed in from must wait. `own` are its failures.
+    /// Whether, and for how long, an address that the user has not signed in from must wait. `own`
+    /// are its failures.
     pub(super) fn refused(
         &mut self,
         pair: Pair,
@@ -104,7 +106,8 @@ impl UserThrottle {
         (wait > 0).then(|| Refused::Blocked(Duration::from_secs(wait)))
     }
 
-    /// The time until the next slot of an address; 0: it is open. Failures of others do not change it.
+    /// The time until the next slot of an address; 0: it is open. Failures of others do not change
+    /// it.
     fn until_slot(&self, pair: Pair, own: usize, window: Window) -> u64 {
         let closed = doubled(MAX_FIRST_WAIT, own).min(window.length).max(1);
         let cycle = closed + SLOT;
@@ -143,7 +146,8 @@ impl UserThrottle {
         self.sweep_waiting(window.now);
     }
 
-    /// An episode ends when half the failures that began it have left the window, so that one guesser is one episode.
+    /// An episode ends when half the failures that began it have left the window, so that one
+    /// guesser is one episode.
     fn is_guessed(&self, user: UserKey, limit: u32, window: Window) -> bool {
         self.failures.count(&user, window) >= effective_limit(limit)
             || (self.episodes.contains(&user) && self.is_over_half(user, limit, window))
@@ -153,7 +157,8 @@ impl UserThrottle {
         self.failures.count(&user, window) > effective_limit(limit) / 2
     }
 
-    /// Grows with the failures of the user up to a minute, and with those of the address up to the window.
+    /// Grows with the failures of the user up to a minute, and with those of the address up to the
+    /// window.
     fn wait(&self, user: UserKey, own: usize, limit: u32, window: Window) -> u64 {
         let failures = self.failures.count(&user, window);
         let first = doubled(1, failures.saturating_sub(effective_limit(limit))).min(MAX_FIRST_WAIT);

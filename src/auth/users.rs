@@ -35,9 +35,9 @@ pub(super) struct Users {
     pub(super) idle: Option<Duration>,
     /// The maximum number of sessions per user.
     pub(super) sessions_per_user: usize,
-    /// Whether browsers may sign in with a page.
+    /// True if browsers may sign in with a page.
     pub(super) sign_in_page: bool,
-    /// Whether users may register passkeys and sign in with them.
+    /// True if users may register passkeys and sign in with them.
     pub(super) passkeys: bool,
     /// Permissions that may be used under a condition only.
     pub(super) conditions: Conditions,
@@ -54,7 +54,8 @@ pub(super) struct User {
     pub(super) totp: Option<Arc<Totp>>,
     /// The limit of its requests; `None`: none.
     pub(super) rate_limit: Option<RateLimit>,
-    /// Identifies the password: the SHA-256 of its hash in the config. Sessions are bound to it. `None`: no password.
+    /// Identifies the password: the SHA-256 of its hash in the config. Sessions are bound to it.
+    /// `None`: no password.
     pub(super) record: Option<[u8; 32]>,
     /// The admin made at a first start, whose hash we keep and may renew.
     generated: bool,
@@ -77,8 +78,8 @@ impl Users {
                 networks: None,
                 totp: None,
                 rate_limit: None,
-                // Not of its hash, which is renewed: the password stays as long as the database, where the sessions
-                // are.
+                // Not of its hash, which is renewed: the password stays as long as the database,
+                // where the sessions are.
                 record: Some(generated_record()),
                 generated: true,
                 hinted: Arc::default(),
@@ -122,13 +123,14 @@ impl Users {
         self.by_name.iter()
     }
 
-    /// Whether some user has networks or a limit of requests.
+    /// Returns whether some user has networks or a limit of requests.
     pub(super) fn has_restricted(&self) -> bool {
         let mut users = self.by_name.values();
         users.any(|user| user.networks.is_some() || user.rate_limit.is_some())
     }
 
-    /// Whether requests of a user may come from an address. Those of a name that is no user's may.
+    /// Returns whether requests of a user may come from an address. Those of a name that is no
+    /// user's may.
     pub(super) fn admits(&self, user: &str, address: IpAddr) -> bool {
         let networks = self.find(user).and_then(|user| user.networks.as_ref());
         networks.is_none_or(|networks| networks.contains(address))
@@ -168,8 +170,9 @@ impl Users {
         self.by_name.is_empty()
     }
 
-    /// The password to check for a name that is unknown, so that it takes as long as for one that is known: that of
-    /// some user, always the same for one name. So it costs the same whatever mix of argon2id and bcrypt there is.
+    /// The password to check for a name that is unknown, so that it takes as long as for one that
+    /// is known: that of some user, always the same for one name. So it costs the same whatever mix
+    /// of argon2id and bcrypt there is.
     pub(super) fn stand_in(&self, name: &str) -> Arc<Password> {
         let digest = sha256(&[&self.choice, name.as_bytes()].concat());
         let number = digest
@@ -204,12 +207,12 @@ impl User {
         }
     }
 
-    /// Whether it is the admin made at a first start.
+    /// Returns whether it is the admin made at a first start.
     pub(super) fn is_generated(&self) -> bool {
         self.generated
     }
 
-    /// Whether the next sign-in is to leave a stronger hash.
+    /// Returns whether the next sign-in is to leave a stronger hash.
     pub(super) fn is_to_renew(&self) -> bool {
         self.generated && self.password.is_weak()
     }

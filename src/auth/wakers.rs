@@ -1,4 +1,5 @@
-//! A list of wakers: tasks that wait for the same change register, and are all woken when it happens.
+//! A list of wakers: tasks that wait for the same change register, and are all woken when it
+//! happens.
 //!
 //! A task that registers before it checks for the change cannot miss it.
 
@@ -20,7 +21,8 @@ struct Slots {
 const KEPT: usize = 64;
 
 impl Wakers {
-    /// Registers a task, or its present waker. `slot` is `None` at first, and belongs to this list from then on.
+    /// Registers a task, or its present waker. `slot` is `None` at first, and belongs to this list
+    /// from then on.
     pub(super) fn register(&self, slot: &mut Option<usize>, waker: &Waker) {
         let before = self.lock(|slots| {
             let index = *slot.get_or_insert_with(|| slots.take());
@@ -29,7 +31,8 @@ impl Wakers {
                 known => known.replace(waker.clone()),
             }
         });
-        // Outside of the lock: dropping the last waker of a task may drop the task, and a watch in it.
+        // Outside of the lock: dropping the last waker of a task may drop the task, and a watch in
+        // it.
         drop(before);
     }
 

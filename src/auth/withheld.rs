@@ -1,4 +1,5 @@
-//! Permissions that a caller has and may not use at the moment: from another network, or without a recent second factor.
+//! Permissions that a caller has and may not use at the moment: from another network, or without a
+//! recent second factor.
 
 use super::permission::{covers, part_of, parts_overlap};
 use crate::config::{Conditions, Networks};
@@ -48,7 +49,8 @@ impl Withheld {
         list.iter().find(fitting).map(|withheld| withheld.reason)
     }
 
-    /// Those of a caller at this address and time, who has given a second factor at the time `factor`.
+    /// Those of a caller at this address and time, who has given a second factor at the time
+    /// `factor`.
     pub(super) fn of(
         conditions: &Conditions,
         factor: Option<u64>,

@@ -1,4 +1,5 @@
-//! `flowgate audit`: makes the key that signs the audit log, and verifies whether the log is as it was written.
+//! `flowgate audit`: makes the key that signs the audit log, and verifies whether the log is as it
+//! was written.
 
 use crate::audit::{self, Anchor, KeyError, PublicKey, Report, Signed, SigningKey, Trust};
 use crate::config::Config;
@@ -18,7 +19,8 @@ pub(super) struct Trusted {
     /// A file of lines that another machine has received; they must be in the log as they are there
     #[arg(long, value_name = "FILE", requires = "keys")]
     seen: Vec<PathBuf>,
-    /// Lines that are accepted unsigned, such as 1-250: those before the key was made, or before a crash
+    /// Lines that are accepted unsigned, such as 1-250: those before the key was made, or before a
+    /// crash
     #[arg(long, value_name = "FROM-TO", value_parser = range, requires = "keys")]
     accept: Vec<RangeInclusive<u64>>,
 }

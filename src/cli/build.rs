@@ -1,10 +1,12 @@
-//! The part of the build script for `flowgate --version`: the version, and the commit that is built.
+//! The part of the build script for `flowgate --version`: the version, and the commit that is
+//! built.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Hexadecimal digits of a commit. As GitHub shows them, and five more, so that they stay unambiguous for long.
+/// Hexadecimal digits of a commit. As GitHub shows them, and five more, so that they stay
+/// unambiguous for long.
 const DIGITS: usize = 12;
 
 /// Lets the program know its version.
@@ -12,7 +14,8 @@ pub(super) fn name_version() {
     println!("cargo::rustc-env=FLOWGATE_VERSION={}", version());
 }
 
-/// `0.1.0 (3f9a1c02d7be, engine)`: the version, the commit if it is known, and whether the engine is built in.
+/// `0.1.0 (3f9a1c02d7be, engine)`: the version, the commit if it is known, and whether the engine
+/// is built in.
 fn version() -> String {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let engine = env::var_os("CARGO_FEATURE_ENGINE").map(|_| "engine".to_owned());
@@ -23,9 +26,10 @@ fn version() -> String {
     format!("{version} ({})", details.join(", "))
 }
 
-/// `FLOWGATE_COMMIT`, for builds without a repository or without git. Otherwise the commit of an optimised build in a repository
-/// of its own, with `-dirty` after it if files differ from it; a package archive has none. An unoptimised build has none either,
-/// so that a commit does not compile everything again.
+/// `FLOWGATE_COMMIT`, for builds without a repository or without git. Otherwise the commit of an
+/// optimised build in a repository of its own, with `-dirty` after it if files differ from it; a
+/// package archive has none. An unoptimised build has none either, so that a commit does not
+/// compile everything again.
 fn commit() -> Option<String> {
     println!("cargo::rerun-if-env-changed=FLOWGATE_COMMIT");
     if let Some(given) = env::var("FLOWGATE_COMMIT").ok().filter(|it| !it.is_empty()) {

@@ -1,4 +1,5 @@
-//! `flowgate check-flows`: compares a file of flows with the policy and looks for mistakes, without a running gateway.
+//! `flowgate check-flows`: compares a file of flows with the policy and looks for mistakes, without
+//! a running gateway.
 
 use super::NEEDS_APPROVAL;
 use crate::auth::Permissions;
@@ -30,7 +31,8 @@ pub(super) struct CheckFlows {
     /// The user of the configuration who would deploy
     #[arg(long, value_name = "NAME", conflicts_with = "permissions")]
     user: Option<String>,
-    /// The permissions of the user who would deploy; may be given several times. Without --user and this: all
+    /// The permissions of the user who would deploy; may be given several times. Without --user and
+    /// this: all
     #[arg(long = "permission", value_name = "PERMISSION")]
     permissions: Vec<SmolStr>,
     /// The output
@@ -57,7 +59,7 @@ const PERMISSION: &str = "permission";
 /// What the policy says about a file, and what is suspicious in it.
 struct Report {
     judgement: Judgement,
-    /// Whether the user may change flows at all.
+    /// True if the user may change flows at all.
     may_deploy: bool,
 }
 
@@ -109,8 +111,8 @@ fn check(config: &Config, arguments: &CheckFlows) -> Result<(String, Report), St
     Ok((text, report))
 }
 
-/// The types of the engine's nodes, and those in the files of the packages of its node host; a gateway without the
-/// engine knows none.
+/// The types of the engine's nodes, and those in the files of the packages of its node host; a
+/// gateway without the engine knows none.
 #[cfg(feature = "engine")]
 #[allow(clippy::unnecessary_wraps, reason = "without the engine it knows none")]
 fn types(config: &Config) -> Option<Box<policy::Types>> {
@@ -242,8 +244,8 @@ impl Report {
         })
     }
 
-    /// SARIF 2.1.0 (OASIS): violations are errors, findings warnings, changes that need approval notes, each at the line
-    /// of its first element.
+    /// SARIF 2.1.0 (OASIS): violations are errors, findings warnings, changes that need approval
+    /// notes, each at the line of its first element.
     fn sarif(&self, file: &Path, text: &str) -> Json {
         let result = |level: &str,
                       Shown {
@@ -299,7 +301,8 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// The line, from 1, at which the element with this id has it; 1 if the id is spelled in another way there.
+/// The line, from 1, at which the element with this id has it; 1 if the id is spelled in another
+/// way there.
 fn line_of(text: &str, id: &str) -> usize {
     let quoted = Json::from(id).to_string();
     let is_key = |at: &usize| {

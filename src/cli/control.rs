@@ -1,4 +1,5 @@
-//! The commands that use the control socket of the running gateway: tokens, sessions, reload. `top` uses it too.
+//! The commands that use the control socket of the running gateway: tokens, sessions, reload. `top`
+//! uses it too.
 //!
 //! Asks, and prints what is answered: for people, or as JSON for scripts.
 
@@ -17,7 +18,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The time-out for the gateway's response. Our choice: a reload reads files, everything else takes milliseconds.
+/// The time-out for the gateway's response. Our choice: a reload reads files, everything else takes
+/// milliseconds.
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// The longest lifetime but `never`. Our choice: ten years.
 const MAX_TIMEOUT: Duration = Duration::from_hours(3650 * 24);
@@ -29,7 +31,8 @@ const MAX_FREEZE: Duration = Duration::from_hours(366 * 24);
 pub(super) enum TokenCommand {
     /// Make a token for a machine and print it, once
     ///
-    /// It has a name instead of a user, and permissions of its own. Logs and audit call it `token:NAME`.
+    /// It has a name instead of a user, and permissions of its own. Logs and audit call it
+    /// `token:NAME`.
     #[command(
         after_help = "Examples:\n  flowgate token create --name ci --permission flows.write --expires 90d\n  flowgate token create --name backup --permission flows.read --expires never --json"
     )]
@@ -40,7 +43,8 @@ pub(super) enum TokenCommand {
         /// Its permissions, such as flows.write, read or "*"; may be given several times
         #[arg(long = "permission", required = true, value_name = "PERMISSION")]
         permissions: Vec<String>,
-        /// A network that its requests must come from, such as 10.0.0.0/8; may be given several times
+        /// A network that its requests must come from, such as 10.0.0.0/8; may be given several
+        /// times
         #[arg(long = "network", value_name = "NETWORK")]
         networks: Vec<String>,
         /// The limit of its requests: 10/s, 100/m or 5000/h

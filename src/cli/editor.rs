@@ -25,8 +25,9 @@ const TIMEOUT: Duration = Duration::from_mins(5);
 pub(super) enum EditorCommand {
     /// Get the files of Node-RED's editor from a registry of npm
     ///
-    /// Needs no npm, and runs nothing of it. The version and the SHA-512 of each archive are part of this program; another
-    /// archive is refused. The folder is replaced as a whole, or stays as it was. Restart the gateway afterwards.
+    /// Needs no npm, and runs nothing of it. The version and the SHA-512 of each archive are part
+    /// of this program; another archive is refused. The folder is replaced as a whole, or stays as
+    /// it was. Restart the gateway afterwards.
     #[command(
         after_help = "Examples:\n  flowgate editor install\n  flowgate editor install --registry https://npm.example.org --ca-file company-ca.pem"
     )]
@@ -39,10 +40,12 @@ pub(super) struct Install {
     /// The registry; otherwise the environment variable `npm_config_registry`, or npm's own
     #[arg(long, value_name = "URL")]
     registry: Option<String>,
-    /// A PEM file of the authorities that sign the registry's certificate; otherwise those of the system
+    /// A PEM file of the authorities that sign the registry's certificate; otherwise those of the
+    /// system
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// The folder; otherwise the one that `[editor] modules` names, or `editor/node_modules` beside the configuration
+    /// The folder; otherwise the one that `[editor] modules` names, or `editor/node_modules` beside
+    /// the configuration
     #[arg(value_name = "DIRECTORY")]
     directory: Option<PathBuf>,
 }

@@ -1,4 +1,5 @@
-//! `flowgate engine-process`: the engine that a gateway has started in a process of its own (`[engine] isolation`).
+//! `flowgate engine-process`: the engine that a gateway has started in a process of its own
+//! (`[engine] isolation`).
 
 use super::{OWN_PROGRAM, log, refuse};
 use crate::server::{self, Handed};

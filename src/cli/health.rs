@@ -1,4 +1,5 @@
-//! `flowgate health`: asks the operations listener of the running gateway whether it is ready, for a container's health check.
+//! `flowgate health`: asks the operations listener of the running gateway whether it is ready, for
+//! a container's health check.
 
 use crate::config::Config;
 use crate::stdio::{print_line, report};
@@ -8,7 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// For connecting, and for the response. Our choice: less than the least time-out of a container's health check that is of use.
+/// For connecting, and for the response. Our choice: less than the least time-out of a container's
+/// health check that is of use.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Bytes of a response. Our choice: a state and a line for each upstream.

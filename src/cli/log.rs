@@ -1,7 +1,7 @@
 //! Sets up the log: standard error, text or JSON lines, and its level.
 //!
-//! Nodes and packages say a part of what is in it: each event is one line, in which each character is
-//! seen.
+//! Nodes and packages say a part of what is in it: each event is one line, in which each character
+//! is seen.
 
 use crate::config::Log;
 use crate::visible_json;

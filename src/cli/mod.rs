@@ -1,6 +1,7 @@
 //! The command line.
 //!
-//! Parses the arguments, runs the command, returns the exit code; other modules implement the commands.
+//! Parses the arguments, runs the command, returns the exit code; other modules implement the
+//! commands.
 
 mod audit;
 mod check_flows;
@@ -81,8 +82,8 @@ Examples:
 
 /// A hardened gateway in front of a flow runtime, and a flow runtime of its own.
 ///
-/// Without a command it runs. The first start makes a self-signed certificate and a user `admin`, whose password is
-/// shown once, and listens on <https://127.0.0.1:8443>.
+/// Without a command it runs. The first start makes a self-signed certificate and a user `admin`,
+/// whose password is shown once, and listens on <https://127.0.0.1:8443>.
 #[derive(Parser)]
 #[command(name = "flowgate", version = VERSION, after_help = AFTER_HELP)]
 struct Arguments {
@@ -97,8 +98,8 @@ struct Arguments {
 enum Command {
     /// Run nodes of npm packages as a service of their own
     ///
-    /// Connects to the engine and runs Node.js, which ends with the connection. Stays in the foreground; the configuration
-    /// is not read. See docs/node-host.md.
+    /// Connects to the engine and runs Node.js, which ends with the connection. Stays in the
+    /// foreground; the configuration is not read. See docs/node-host.md.
     #[cfg(feature = "engine")]
     NodeHost {
         /// The socket of the engine, as in its configuration
@@ -130,9 +131,9 @@ enum Command {
     EngineProcess,
     /// Start the gateway (the default)
     ///
-    /// Stays in the foreground and logs to standard error. SIGTERM or SIGINT: finish work under way, accept no more; a
-    /// second signal ends at once. SIGHUP, or a change of the files: read users, routes, certificates, hosts and the
-    /// upstream's account again.
+    /// Stays in the foreground and logs to standard error. SIGTERM or SIGINT: finish work under
+    /// way, accept no more; a second signal ends at once. SIGHUP, or a change of the files: read
+    /// users, routes, certificates, hosts and the upstream's account again.
     #[command(
         after_help = "Examples:\n  flowgate --config /etc/flowgate.toml run\n  flowgate run --safe"
     )]
@@ -143,8 +144,9 @@ enum Command {
     },
     /// Start the flow engine alone, for a gateway in front of it
     ///
-    /// It speaks the admin API on the socket of [engine.listen], without TLS and without a sign-in: who may connect may do
-    /// everything. The gateway has `[upstream] url = "unix:PATH"`. Signals are those of `run`.
+    /// It speaks the admin API on the socket of [engine.listen], without TLS and without a sign-in:
+    /// who may connect may do everything. The gateway has `[upstream] url = "unix:PATH"`. Signals
+    /// are those of `run`.
     #[cfg(feature = "engine")]
     #[command(
         after_help = "Example:\n  flowgate --config /etc/flowgate/engine.toml engine\n  flowgate --config /etc/flowgate/engine.toml engine --safe"
@@ -156,40 +158,43 @@ enum Command {
     },
     /// Say whether the running gateway is ready
     ///
-    /// Asks /readyz of the operations listener that the configuration names, and prints its state in one line. Ends with 0 if it is
-    /// ready or degraded, and with 1 otherwise, or if no response comes within 3 s: the health check of a container, which has no
-    /// other program for it.
+    /// Asks /readyz of the operations listener that the configuration names, and prints its state
+    /// in one line. Ends with 0 if it is ready or degraded, and with 1 otherwise, or if no response
+    /// comes within 3 s: the health check of a container, which has no other program for it.
     #[command(after_help = "Example:\n  flowgate --config /etc/flowgate/gateway.toml health")]
     Health,
     /// Say whether the configuration is right
     ///
-    /// Prints `gateway.toml: ok`, or the first mistake with file, line and what is allowed there. Starts nothing.
+    /// Prints `gateway.toml: ok`, or the first mistake with file, line and what is allowed there.
+    /// Starts nothing.
     #[command(
         after_help = "Example:\n  flowgate --config new.toml check && systemctl reload flowgate"
     )]
     Check,
     /// Say whether a file of flows keeps the policy, and what is suspicious in it
     ///
-    /// The rules of `[policy]` are violations, and end it with 1. Missing types, wires and links to nothing, endpoints
-    /// that are there twice and secrets in clear are findings, and end it with 1 only with --strict. Flows that keep the
-    /// policy and would wait for the approval of another user end it with 3. Needs no running gateway, so that a pipeline
-    /// can check flows before it deploys them.
+    /// The rules of `[policy]` are violations, and end it with 1. Missing types, wires and links to
+    /// nothing, endpoints that are there twice and secrets in clear are findings, and end it with 1
+    /// only with --strict. Flows that keep the policy and would wait for the approval of another
+    /// user end it with 3. Needs no running gateway, so that a pipeline can check flows before it
+    /// deploys them.
     #[command(
         after_help = "Examples:\n  flowgate check-flows flows.json\n  flowgate --config plant.toml check-flows new.json --base flows.json --user ann\n  flowgate check-flows flows.json --strict --format sarif > flows.sarif"
     )]
     CheckFlows(CheckFlows),
     /// Turn a password into a hash for `password_hash` in [[auth.user]]
     ///
-    /// Asks twice, without showing what is typed, when standard input is a terminal; reads one line from it otherwise.
-    /// Prints the argon2id hash and nothing else.
+    /// Asks twice, without showing what is typed, when standard input is a terminal; reads one line
+    /// from it otherwise. Prints the argon2id hash and nothing else.
     #[command(
         after_help = "Examples:\n  flowgate hash-password\n  flowgate hash-password < password.txt > secrets/admin.hash"
     )]
     HashPassword,
     /// Make a second factor for a user, and print what the user and gateway.toml need
     ///
-    /// The secret is for an authenticator app, which also reads it from the URI as a QR code. Each recovery code counts
-    /// once. Nothing is stored: add the last two lines to the user's [[auth.user]], and reload.
+    /// The secret is for an authenticator app, which also reads it from the URI as a QR code. Each
+    /// recovery code counts once. Nothing is stored: add the last two lines to the user's
+    /// [[auth.user]], and reload.
     #[command(after_help = "Example:\n  flowgate totp ann")]
     Totp {
         /// The user's name
@@ -200,7 +205,8 @@ enum Command {
     Audit(AuditCommand),
     /// Show the flow sets that were deployed, newest first, or the flows of one
     ///
-    /// It only reads, so the gateway may run or not. The printed flows of one can be deployed again.
+    /// It only reads, so the gateway may run or not. The printed flows of one can be deployed
+    /// again.
     #[command(after_help = "Examples:\n  flowgate history\n  flowgate history 3f9a > flows.json")]
     History {
         /// The revision, or how it begins; its flows are printed as JSON, without credentials
@@ -209,19 +215,21 @@ enum Command {
     },
     /// Deploy a flow set of one gateway's history to another gateway
     ///
-    /// An ordinary deployment there, with its policy, if nothing is deployed there meanwhile; its history says where it came
-    /// from. Credentials are not part of it: nodes keep those that they have there, and the nodes that have none are listed.
-    /// With --check nothing is deployed, and a violation of the policy ends it with 1. A change that needs the approval of
-    /// another user becomes a proposal there, and ends it with 3.
+    /// An ordinary deployment there, with its policy, if nothing is deployed there meanwhile; its
+    /// history says where it came from. Credentials are not part of it: nodes keep those that they
+    /// have there, and the nodes that have none are listed. With --check nothing is deployed, and a
+    /// violation of the policy ends it with 1. A change that needs the approval of another user
+    /// becomes a proposal there, and ends it with 3.
     #[command(
         after_help = "Examples:\n  flowgate promote --from https://test:8443 --to https://line3:8443 --rev v1.4 --check\n  flowgate promote --from https://test:8443 --from-ca test.crt --from-token-file test.token --to https://line3:8443 --rev v1.4"
     )]
     Promote(Promote),
     /// Make a gateway.toml that stands in front of an existing Node-RED
     ///
-    /// Reads adminAuth, httpNodeAuth, httpAdminRoot, httpNodeRoot, uiHost, uiPort and https of its settings.js, and prints the
-    /// gateway.toml. Standard error has a line for each setting that needs you. The file is evaluated without files, network,
-    /// modules and variables of this machine, for at most 5 s; modules that it requires are not carried over.
+    /// Reads adminAuth, httpNodeAuth, httpAdminRoot, httpNodeRoot, uiHost, uiPort and https of its
+    /// settings.js, and prints the gateway.toml. Standard error has a line for each setting that
+    /// needs you. The file is evaluated without files, network, modules and variables of this
+    /// machine, for at most 5 s; modules that it requires are not carried over.
     #[command(
         after_help = "Examples:\n  flowgate import ~/.node-red/settings.js --output gateway.toml\n  flowgate import settings.js --environment"
     )]
@@ -240,14 +248,14 @@ enum Command {
     Passkey(PasskeyCommand),
     /// Let the running gateway read users, routes, certificates and hosts again
     ///
-    /// As SIGHUP does, but checks the file first and reports the result. If the file has a mistake, everything stays as
-    /// it was. No connection is dropped.
+    /// As SIGHUP does, but checks the file first and reports the result. If the file has a mistake,
+    /// everything stays as it was. No connection is dropped.
     #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml reload")]
     Reload,
     /// Let the running gateway refuse every deployment for a time
     ///
-    /// Flows cannot be changed, started or stopped, by any user and at any runtime; users are shown the reason. It lasts
-    /// beyond a restart. Another freeze takes its place.
+    /// Flows cannot be changed, started or stopped, by any user and at any runtime; users are shown
+    /// the reason. It lasts beyond a restart. Another freeze takes its place.
     #[command(after_help = "Example:\n  flowgate freeze 2h \"line 3 is running\"")]
     Freeze {
         /// Its duration: 1s to 366d
@@ -267,10 +275,11 @@ enum Command {
     Editor(editor::EditorCommand),
     /// Show the requests, the nodes and the sessions of the running gateway, live
     ///
-    /// 1, 2, 3 or Tab turn to another page, s orders it by the next column, the arrows scroll, and q or Ctrl-C ends it.
-    /// The page of nodes shows which of them use the engine's time: a node's is that of its calls, in percent of the time
-    /// measured. Above them stands how busy the engine is, how many messages it delivers and how many wait, and the memory
-    /// of the gateway. When standard output is no terminal it prints the nodes once and ends.
+    /// 1, 2, 3 or Tab turn to another page, s orders it by the next column, the arrows scroll, and
+    /// q or Ctrl-C ends it. The page of nodes shows which of them use the engine's time: a node's
+    /// is that of its calls, in percent of the time measured. Above them stands how busy the engine
+    /// is, how many messages it delivers and how many wait, and the memory of the gateway. When
+    /// standard output is no terminal it prints the nodes once and ends.
     #[cfg(feature = "engine")]
     #[command(after_help = "Examples:\n  flowgate top\n  flowgate top --once --interval 10s")]
     Top {
@@ -287,19 +296,22 @@ enum Command {
 enum AuditCommand {
     /// Make the key that signs the audit log, or print its public key
     ///
-    /// Makes the file that `[audit] signing_key` names, unless it is there, and prints the public key. Give that to those
-    /// who verify the log: only from outside of this machine it proves anything. The gateway signs from its next start on.
+    /// Makes the file that `[audit] signing_key` names, unless it is there, and prints the public
+    /// key. Give that to those who verify the log: only from outside of this machine it proves
+    /// anything. The gateway signs from its next start on.
     #[command(after_help = "Example:\n  flowgate audit key > audit.pub")]
     Key,
     /// Say whether every line of the audit log is there, in its place and unchanged
     ///
-    /// Prints `N lines, chain intact`, or the first line that was changed, moved, truncated or is missing, with its
-    /// file, and ends with 1. Without FILE it reads the whole log in `[storage] directory`, and also notices what is
-    /// missing at its beginning and end; it reports from when to when rotation has removed records. It only reads, so
-    /// the gateway may run or not.
+    /// Prints `N lines, chain intact`, or the first line that was changed, moved, truncated or is
+    /// missing, with its file, and ends with 1. Without FILE it reads the whole log in
+    /// `[storage] directory`, and also notices what is missing at its beginning and end; it reports
+    /// from when to when rotation has removed records. It only reads, so the gateway may run or
+    /// not.
     ///
-    /// With --key every line must be signed by a checkpoint of this key, but for the last hundred at most, which wait for
-    /// theirs. What was cut off after the last checkpoint only a copy elsewhere shows: name it with --seen.
+    /// With --key every line must be signed by a checkpoint of this key, but for the last hundred
+    /// at most, which wait for theirs. What was cut off after the last checkpoint only a copy
+    /// elsewhere shows: name it with --seen.
     #[command(
         after_help = "Examples:\n  flowgate audit verify\n  flowgate audit verify --key ed25519:o2WfMDNvKNHhqcbOKZNQfbSxV1Q3NbgAIW2LyAvo4hE\n  flowgate audit verify archive/audit.log.0000000001 archive/audit.log.0000051234"
     )]

@@ -1,4 +1,5 @@
-//! What `flowgate check` finds for `[engine.node_host]`: Node.js, Node-RED's runtime, and the packages with nodes.
+//! What `flowgate check` finds for `[engine.node_host]`: Node.js, Node-RED's runtime, and the
+//! packages with nodes.
 
 use super::table::printable;
 use crate::config::NodeHost;

@@ -1,5 +1,6 @@
-//! `flowgate node-host`: the node host as a service of its own, perhaps with a user of its own. It connects to the engine,
-//! runs Node.js with the two connections, and kills it when the engine has closed them; the service manager starts it again.
+//! `flowgate node-host`: the node host as a service of its own, perhaps with a user of its own. It
+//! connects to the engine, runs Node.js with the two connections, and kills it when the engine has
+//! closed them; the service manager starts it again.
 
 use super::OWN_PROGRAM;
 use crate::stdio::report;

@@ -12,7 +12,8 @@ use std::process::ExitCode;
 
 #[derive(Args)]
 pub(super) struct Promote {
-    /// The gateway that has the flow set: `https://HOST[:PORT][/PATH]`, where PATH leads to an upstream's admin API
+    /// The gateway that has the flow set: `https://HOST[:PORT][/PATH]`, where PATH leads to an
+    /// upstream's admin API
     #[arg(long, value_name = "URL")]
     from: String,
     /// The gateway to deploy it to
@@ -27,10 +28,12 @@ pub(super) struct Promote {
     /// What to say about it in the history of the second one
     #[arg(long)]
     message: Option<String>,
-    /// The file of the token for the first one, with flows.read; otherwise the variable `FLOWGATE_FROM_TOKEN`
+    /// The file of the token for the first one, with flows.read; otherwise the variable
+    /// `FLOWGATE_FROM_TOKEN`
     #[arg(long, value_name = "FILE")]
     from_token_file: Option<PathBuf>,
-    /// The file of the token for the second one, with flows.read and flows.write; otherwise `FLOWGATE_TO_TOKEN`
+    /// The file of the token for the second one, with flows.read and flows.write; otherwise
+    /// `FLOWGATE_TO_TOKEN`
     #[arg(long, value_name = "FILE")]
     to_token_file: Option<PathBuf>,
     /// The certification authorities of the first one, PEM; otherwise those of the system

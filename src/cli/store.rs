@@ -11,9 +11,10 @@ use std::process::ExitCode;
 pub(super) enum StoreCommand {
     /// Copy the state from a file of SQLite into PostgreSQL, or back
     ///
-    /// Copies sessions, service tokens, the memory of the throttle, passkeys, proposals, tags and the history of upstreams. The file is
-    /// `flowgate.db` in `[storage] directory`, the other database that of `[storage] url`. All is copied, or nothing; what
-    /// is copied to must be empty, and what is copied from stays as it is. No gateway may run on either meanwhile.
+    /// Copies sessions, service tokens, the memory of the throttle, passkeys, proposals, tags and
+    /// the history of upstreams. The file is `flowgate.db` in `[storage] directory`, the other
+    /// database that of `[storage] url`. All is copied, or nothing; what is copied to must be
+    /// empty, and what is copied from stays as it is. No gateway may run on either meanwhile.
     #[command(
         after_help = "Examples:\n  flowgate store migrate --from sqlite --to postgres\n  flowgate store migrate --from postgres --to sqlite"
     )]

@@ -16,8 +16,8 @@ pub(super) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Strin
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A text of others as a terminal may get it: its author could have written control characters, or such that turn the
-/// direction of a text.
+/// A text of others as a terminal may get it: its author could have written control characters, or
+/// such that turn the direction of a text.
 pub(super) fn printable(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

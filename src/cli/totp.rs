@@ -9,7 +9,8 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// Prints what the user and the config need. The URI is what authenticator apps read from QR codes (Key Uri Format).
+/// Prints what the user and the config need. The URI is what authenticator apps read from QR codes
+/// (Key Uri Format).
 pub(super) fn print(user: &str) -> ExitCode {
     let made = new_totp();
     let label: String = user

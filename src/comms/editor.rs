@@ -1,4 +1,5 @@
-//! Serves one editor's channel from the handshake to its end: sign-in, subscriptions, messages both ways, closing.
+//! Serves one editor's channel from the handshake to its end: sign-in, subscriptions, messages both
+//! ways, closing.
 
 use super::frame::{Frame, FrameError};
 use super::outbox::{Outgoing, Waiting, outbox};
@@ -98,7 +99,8 @@ where
     socket.close(end.last(), end.1).await;
 }
 
-/// The sign-in: by a token, or without one where that is allowed. A first frame that is no token is left to the session.
+/// The sign-in: by a token, or without one where that is allowed. A first frame that is no token is
+/// left to the session.
 async fn signed_in<S>(
     comms: &Comms,
     editor: &PendingEditor,
@@ -158,8 +160,8 @@ where
             Arc::clone(&editor.sight),
         ));
         let caller = watch.caller().cloned();
-        // A frame from the editor counts as a use of its session; keeping the channel open does not, else a forgotten
-        // tab would keep its token for ever.
+        // A frame from the editor counts as a use of its session; keeping the channel open does
+        // not, else a forgotten tab would keep its token for ever.
         let used = || {
             if let Some(session) = caller.as_ref().and_then(Caller::session) {
                 session.touch((editor.clock)().as_secs());
@@ -205,7 +207,8 @@ impl Served<'_> {
         self.comms.audit.record(event, &self.actor, now, facts);
     }
 
-    /// Records that another user has the channel from now on; a new token of the same user changes nothing.
+    /// Records that another user has the channel from now on; a new token of the same user changes
+    /// nothing.
     fn replace(&mut self, new: Actor) {
         if (&self.actor.user, &self.actor.by) == (&new.user, &new.by) {
             return;
@@ -232,8 +235,8 @@ struct Session<'c, S> {
     pace: RateLimiter,
 }
 
-/// Limits the frames of an editor: those of a second are read, then the next second must begin. It waits instead of
-/// refusing, by tokio's clock, so it is no fixed window of the `limits` crate.
+/// Limits the frames of an editor: those of a second are read, then the next second must begin. It
+/// waits instead of refusing, by tokio's clock, so it is no fixed window of the `limits` crate.
 struct RateLimiter {
     most: u32,
     left: u32,
@@ -380,8 +383,9 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
         }
     }
 
-    /// Forwards a message to the upstream; our own engine has no subscriber for it. Those of callers who read some flows
-    /// only are dropped: they would announce their editors to others, and get no answer.
+    /// Forwards a message to the upstream; our own engine has no subscriber for it. Those of
+    /// callers who read some flows only are dropped: they would announce their editors to others,
+    /// and get no answer.
     async fn publish(&mut self, topic: String, text: String) -> Result<(), End> {
         let limited = self.visible.as_mut().map(VisibleEvents::are_limited);
         let limited = limited.transpose().map_err(Unseen::Lapsed)?;

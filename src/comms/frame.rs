@@ -1,7 +1,9 @@
-//! Parses the frames of an editor, each one of three JSON objects, completely before they are acted on.
+//! Parses the frames of an editor, each one of three JSON objects, completely before they are acted
+//! on.
 //!
-//! An upstream of this kind dies of values that it does not expect (docs/reference/node-red-admin-api.md §7; seen:
-//! `null` as data, data with a key `toString`), so what is not surely harmless is never passed on.
+//! An upstream of this kind dies of values that it does not expect
+//! (docs/reference/node-red-admin-api.md §7; seen: `null` as data, data with a key `toString`), so
+//! what is not surely harmless is never passed on.
 
 use crypto::Secret;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -13,8 +15,8 @@ pub(super) const TOPIC: usize = 256;
 /// The maximum nesting depth of data. Our choice; the stock editor's has two levels.
 const DEPTH: usize = 32;
 
-/// Names that every JavaScript object has: with one of them as data's key, reading the data may throw (ECMA-262
-/// §20.1.3, annex B.2.2).
+/// Names that every JavaScript object has: with one of them as data's key, reading the data may
+/// throw (ECMA-262 §20.1.3, annex B.2.2).
 const INHERITED: [&str; 12] = [
     "__proto__",
     "__defineGetter__",

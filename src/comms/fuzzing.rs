@@ -4,7 +4,8 @@
 
 use super::frame::{Frame, TOPIC};
 
-/// Checks that a forwarded frame parses to the same frame, and contains nothing harmful to an upstream.
+/// Checks that a forwarded frame parses to the same frame, and contains nothing harmful to an
+/// upstream.
 pub fn frame(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

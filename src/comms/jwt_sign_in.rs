@@ -1,4 +1,5 @@
-//! The sign-in of a caller who shows a JWT for the first time: verified, recorded, and then a session like others.
+//! The sign-in of a caller who shows a JWT for the first time: verified, recorded, and then a
+//! session like others.
 
 use crate::audit::{Actor, Audit, Event, Unavailable};
 use crate::auth::{Auth, InvalidJwt, JWT};
@@ -15,8 +16,8 @@ pub struct JwtClient {
     pub now: u64,
 }
 
-/// Begins the session of a bearer token that is a JWT and has none yet. A token that does not count has no session
-/// afterwards either. An error: it cannot be recorded, so it must not be done.
+/// Begins the session of a bearer token that is a JWT and has none yet. A token that does not count
+/// has no session afterwards either. An error: it cannot be recorded, so it must not be done.
 pub async fn sign_in_with_jwt(
     auth: &Auth,
     audit: &Audit,

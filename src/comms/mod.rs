@@ -1,9 +1,11 @@
-//! The channel that delivers events to editors: each editor signs in, its frames are checked, and its events come from
-//! the engine or from the upstream.
+//! The channel that delivers events to editors: each editor signs in, its frames are checked, and
+//! its events come from the engine or from the upstream.
 //!
-//! A frame's way in: [`websocket`] → [`frame`] parses it → [`editor`] decides → [`topics`] replays what is retained, or
-//! [`upstream_relay`] passes it on to the upstream. The way out: [`topics`] or [`upstream_relay`] → [`outbox`] →
-//! [`editor`], which leaves out what the caller does not see ([`visible_events`]) → [`websocket`]. Independent of HTTP: the caller has done the WebSocket handshake and the origin check.
+//! A frame's way in: [`websocket`] → [`frame`] parses it → [`editor`] decides → [`topics`] replays
+//! what is retained, or [`upstream_relay`] passes it on to the upstream. The way out: [`topics`] or
+//! [`upstream_relay`] → [`outbox`] → [`editor`], which leaves out what the caller does not see
+//! ([`visible_events`]) → [`websocket`]. Independent of HTTP: the caller has done the WebSocket
+//! handshake and the origin check.
 
 mod editor;
 mod frame;
@@ -63,7 +65,7 @@ pub struct PendingEditor {
     pub actor: Actor,
     /// Held until the sign-in.
     pub place: Option<Permit>,
-    /// Whether it may sign in without a token: it asked for a host that is the gateway's own.
+    /// True if it may sign in without a token: it asked for a host that is the gateway's own.
     pub without_token: bool,
     /// The client certificate of its connection, if accepted here.
     pub certificate: Option<Arc<Certificate>>,

@@ -1,7 +1,9 @@
-//! The frames that wait for one editor: producers put them in without waiting; the editor's own task takes them out.
+//! The frames that wait for one editor: producers put them in without waiting; the editor's own
+//! task takes them out.
 //!
-//! Bounded in bytes. An editor that reads too slowly loses the oldest debug messages and is sent their number. It loses
-//! nothing else silently: when that is not enough, it is closed, and opens again.
+//! Bounded in bytes. An editor that reads too slowly loses the oldest debug messages and is sent
+//! their number. It loses nothing else silently: when that is not enough, it is closed, and opens
+//! again.
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -72,7 +74,8 @@ impl Frame {
         }
     }
 
-    /// A frame with debug messages, which may be lost; `rest`: the frame without them, empty if nothing is left.
+    /// A frame with debug messages, which may be lost; `rest`: the frame without them, empty if
+    /// nothing is left.
     pub(super) fn with_debug(text: Bytes, debug: u64, rest: Bytes) -> Self {
         Self { text, debug, rest }
     }
@@ -92,7 +95,7 @@ impl Outbox {
         fits
     }
 
-    /// Whether it is this editor's.
+    /// Returns whether it is this editor's.
     pub(super) fn belongs_to(&self, level: &Arc<Level>) -> bool {
         Arc::ptr_eq(&self.0, level)
     }

@@ -1,4 +1,5 @@
-//! The sign-in of an editor's channel: by a token, a certificate, or as the anonymous user; watched from then on.
+//! The sign-in of an editor's channel: by a token, a certificate, or as the anonymous user; watched
+//! from then on.
 //!
 //! The token is checked once and dropped; only its session is kept.
 
@@ -25,7 +26,7 @@ pub(super) struct Subscription {
 }
 
 impl Subscription {
-    /// Whether the networks of the user and the token have the client's address.
+    /// Returns whether the networks of the user and the token have the client's address.
     fn admits(&self, caller: &Caller) -> bool {
         let registry = self.registry().zip(self.address);
         registry.is_none_or(|(registry, address)| registry.admits(caller, address))

@@ -1,7 +1,8 @@
 //! Parses topic filters as Node-RED does: `+` is one level, a last level `#` all below.
 //!
-//! Node-RED makes a regular expression of it. One that cannot be compiled kills the process (seen: `a{2,1}`), and one
-//! with many `+` in a level keeps it busy for ever, so only what is harmless there is a pattern here.
+//! Node-RED makes a regular expression of it. One that cannot be compiled kills the process (seen:
+//! `a{2,1}`), and one with many `+` in a level keeps it busy for ever, so only what is harmless
+//! there is a pattern here.
 
 use super::frame::TOPIC;
 
@@ -22,7 +23,7 @@ impl Pattern {
         &self.0
     }
 
-    /// Whether this topic is meant.
+    /// Returns whether this topic is meant.
     pub(super) fn covers(&self, topic: &str) -> bool {
         let (levels, below) = match self.0.strip_suffix("/#") {
             Some(levels) => (levels, true),

@@ -1,9 +1,9 @@
 //! Publishes the messages of flowgate's engine to editors, in batches, with retained messages
 //! (docs/reference/node-red-admin-api.md §4).
 //!
-//! One task of the control runtime serialises each batch once, whatever the number of editors. All of them receive all
-//! topics; a subscription only repeats retained messages. A flood of messages of debug nodes or packages loses its oldest
-//! ones, so that the newest is sent within two seconds.
+//! One task of the control runtime serialises each batch once, whatever the number of editors. All
+//! of them receive all topics; a subscription only repeats retained messages. A flood of messages
+//! of debug nodes or packages loses its oldest ones, so that the newest is sent within two seconds.
 
 use super::outbox::{Frame, Level, Outbox};
 use super::topic_filter::Pattern;
@@ -17,19 +17,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// From a batch's first message to its sending, and between batches (docs/reference/node-red-admin-api.md §4).
+/// From a batch's first message to its sending, and between batches
+/// (docs/reference/node-red-admin-api.md §4).
 const PAUSE: Duration = Duration::from_millis(50);
 /// Messages of a frame (docs/reference/node-red-admin-api.md §4).
 const BATCH: usize = 50;
 
-/// Messages of debug nodes and packages that wait to be sent; and as many of all other events. Our choice: what is sent in three quarters of a
-/// second, so that both are sent in less than two; the sidebar shows the newest 100.
+/// Messages of debug nodes and packages that wait to be sent; and as many of all other events. Our
+/// choice: what is sent in three quarters of a second, so that both are sent in less than two; the
+/// sidebar shows the newest 100.
 const WAITING: usize = 15 * BATCH;
 /// Batches between reports of lost messages during a flood, our choice: those of a second.
 const REPORT_INTERVAL: u32 = 20;
 
-/// Topics of packages that are retained, and the bytes of each message. Our choice: packages retain a state of each of their
-/// config nodes, most often a few words; the memory is bounded.
+/// Topics of packages that are retained, and the bytes of each message. Our choice: packages retain
+/// a state of each of their config nodes, most often a few words; the memory is bounded.
 const RETAINED_TOPICS: usize = 500;
 const RETAINED_BYTES: usize = 16 << 10;
 
@@ -167,7 +169,7 @@ impl Topics {
 /// A message as it is sent.
 struct Message {
     text: Arc<str>,
-    /// Whether an editor that is too slow may lose it.
+    /// True if an editor that is too slow may lose it.
     may_be_lost: bool,
 }
 

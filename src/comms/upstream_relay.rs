@@ -1,8 +1,9 @@
 //! Relays frames between one editor and the upstream; the upstream's pass unchanged.
 //!
-//! The link is opened when the editor has signed in, with the gateway's own token, never the editor's. When the
-//! upstream restarts, the link is opened again and the editor's subscriptions are renewed, so that the editor need not
-//! notice. The upstream's sign-in messages are for the gateway and never reach the editor.
+//! The link is opened when the editor has signed in, with the gateway's own token, never the
+//! editor's. When the upstream restarts, the link is opened again and the editor's subscriptions
+//! are renewed, so that the editor need not notice. The upstream's sign-in messages are for the
+//! gateway and never reach the editor.
 
 use super::outbox::{Frame, Outbox};
 use super::topic_filter::Pattern;
@@ -18,21 +19,23 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-/// The pause before the link is made again, and the longest to which it grows. Our choice: Node-RED restarts within
-/// seconds.
+/// The pause before the link is made again, and the longest to which it grows. Our choice: Node-RED
+/// restarts within seconds.
 const PAUSE: Duration = Duration::from_millis(200);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 /// The time-out for the upstream to respond to a token, or to take a frame. Our choice.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The interval between pings to the upstream, and the number of unanswered ones after which it counts as gone. Our
-/// choice; it sends a frame of its own every 15 s (docs/reference/node-red-admin-api.md §4).
+/// The interval between pings to the upstream, and the number of unanswered ones after which it
+/// counts as gone. Our choice; it sends a frame of its own every 15 s
+/// (docs/reference/node-red-admin-api.md §4).
 const PING_INTERVAL: Duration = Duration::from_secs(15);
 const SILENCES: u32 = 3;
 /// Subscriptions of an editor that are asked for again. Our choice: the stock editor has about ten.
 const SUBSCRIPTIONS: usize = 256;
 /// Frames of the editor that may wait for the main engine. Our choice, as for all of them.
 const AHEAD: usize = 32;
-/// Links in a row that end without a word, as when the upstream wants a token that we do not have. Our choice.
+/// Links in a row that end without a word, as when the upstream wants a token that we do not have.
+/// Our choice.
 const BARREN: u32 = 5;
 
 type Link = Socket<Upgraded>;
@@ -73,7 +76,8 @@ impl<'e> Relay<'e> {
         }
     }
 
-    /// The same while the events of other engines come too, which run a part of the flows: these hear the subscriptions alone.
+    /// The same while the events of other engines come too, which run a part of the flows: these
+    /// hear the subscriptions alone.
     pub(super) async fn run_beside(self, shards: Vec<Self>, mut said: Receiver<Said>) {
         if shards.is_empty() {
             return self.run(said).await;
@@ -123,8 +127,8 @@ impl<'e> Relay<'e> {
         }
     }
 
-    /// Relays until the upstream is away for too long; ends at once if it is away at the start, or if too many links
-    /// and tunnels are open. The permit is kept while the link is opened again.
+    /// Relays until the upstream is away for too long; ends at once if it is away at the start, or
+    /// if too many links and tunnels are open. The permit is kept while the link is opened again.
     pub(super) async fn run(self, mut said: Receiver<Said>) {
         let _permit = match self.upstream.link_permit(self.head) {
             Ok(permit) => permit,
@@ -326,8 +330,8 @@ async fn send(link: &mut Link, text: String) -> Result<(), Lost> {
         .unwrap_or(Err(Lost::Gone))
 }
 
-/// The kind of an upstream's text: an object with `auth` answers the gateway's token, any other object or array is
-/// relayed.
+/// The kind of an upstream's text: an object with `auth` answers the gateway's token, any other
+/// object or array is relayed.
 #[derive(Debug, PartialEq, Eq)]
 enum Meaning {
     ForEditor,

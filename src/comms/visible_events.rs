@@ -1,7 +1,9 @@
-//! Passes on the messages about flows that an editor's caller sees, where the caller reads some flows only.
+//! Passes on the messages about flows that an editor's caller sees, where the caller reads some
+//! flows only.
 //!
-//! A message names a node, a flow or nothing of flows. What a node belongs to is looked up in the active flow set; unknown
-//! nodes and unknown topics are not shown. The flow set is asked for again when a deployment is announced.
+//! A message names a node, a flow or nothing of flows. What a node belongs to is looked up in the
+//! active flow set; unknown nodes and unknown topics are not shown. The flow set is asked for again
+//! when a deployment is announced.
 
 use super::topic_filter::Pattern;
 use crate::auth::{AuthWatch, Lapsed, Permissions};
@@ -11,8 +13,8 @@ use serde_json::{Value as Json, json};
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Finds what a caller with these permissions sees of the active flow set, which is that of the revision if one was
-/// announced; `None`: it cannot be had.
+/// Finds what a caller with these permissions sees of the active flow set, which is that of the
+/// revision if one was announced; `None`: it cannot be had.
 pub type FindSight = Arc<
     dyn Fn(Permissions, Option<String>) -> Pin<Box<dyn Future<Output = Option<Seen>> + Send>>
         + Send
@@ -48,7 +50,8 @@ pub(super) enum Unseen {
 pub(super) struct Chosen {
     /// `None`: nothing is left.
     pub(super) frame: Option<Bytes>,
-    /// These are to be repeated: nodes that a deployment has started were unknown until it was announced.
+    /// These are to be repeated: nodes that a deployment has started were unknown until it was
+    /// announced.
     pub(super) repeat: Option<Pattern>,
 }
 
@@ -164,7 +167,8 @@ mod tests {
     use flows::FlowSet;
     use smol_str::SmolStr;
 
-    /// What a reader of tab `a` is shown of a message, of two tabs with a node and an instance each.
+    /// What a reader of tab `a` is shown of a message, of two tabs with a node and an instance
+    /// each.
     fn shown_of_a(topic: &str, data: &Json) -> Option<Json> {
         let flows = json!([
             { "id": "a", "type": "tab" }, { "id": "a1", "type": "debug", "z": "a", "x": 1, "y": 1 },

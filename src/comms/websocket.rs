@@ -1,4 +1,5 @@
-//! A WebSocket (RFC 6455) as both sides of the room use it: text comes and goes, and memory stays small.
+//! A WebSocket (RFC 6455) as both sides of the room use it: text comes and goes, and memory stays
+//! small.
 //!
 //! Does not interpret the text.
 
@@ -14,10 +15,11 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
-/// The number of bytes read at once. Our choice: an idle socket keeps the buffer, and most frames are smaller.
+/// The number of bytes read at once. Our choice: an idle socket keeps the buffer, and most frames
+/// are smaller.
 const READ: usize = 2 * 1024;
-/// Longer texts are sent as several frames (RFC 6455 §5.4), because a socket keeps as much memory as its largest frame
-/// took. 16 KiB is one record of TLS.
+/// Longer texts are sent as several frames (RFC 6455 §5.4), because a socket keeps as much memory
+/// as its largest frame took. 16 KiB is one record of TLS.
 const PIECE: usize = 16 * 1024;
 /// The maximum write buffer of a socket: two pieces, pongs and the Close.
 const WRITE: usize = 3 * PIECE;

@@ -1,6 +1,7 @@
 //! `[[admin_route]]`: permissions of the paths that node packages add to the admin API.
 //!
-//! Without one they need `admin.read` or `admin.write` at an upstream; those of the node host what `http` says. Paths that `http` lists keep their permissions.
+//! Without one they need `admin.read` or `admin.write` at an upstream; those of the node host what
+//! `http` says. Paths that `http` lists keep their permissions.
 
 use super::Upstream;
 use super::error::SpannedError;

@@ -13,7 +13,8 @@ const MIB: usize = 1 << 20;
 /// The flows whose changes need a second user, and the limits of what waits for one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
-    /// Patterns of flows as in the permission `flows.write:FLOW`; `*`: every change. None: no change needs approval.
+    /// Patterns of flows as in the permission `flows.write:FLOW`; `*`: every change. None: no
+    /// change needs approval.
     pub flows: Vec<String>,
     /// How long a proposal is open.
     pub lifetime: Duration,
@@ -21,14 +22,16 @@ pub struct Approval {
     pub per_user: usize,
     /// The most open proposals.
     pub open: usize,
-    /// The most bytes of the open proposals of one user: their flow sets, before and after, and their credentials.
+    /// The most bytes of the open proposals of one user: their flow sets, before and after, and
+    /// their credentials.
     pub bytes_per_user: usize,
     /// The same of all open proposals.
     pub bytes: usize,
 }
 
 impl Default for Approval {
-    /// The lifetime is a working week with its week-end; the others are our choice: more than people can look at.
+    /// The lifetime is a working week with its week-end; the others are our choice: more than
+    /// people can look at.
     fn default() -> Self {
         Self {
             flows: Vec::new(),

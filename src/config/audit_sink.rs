@@ -29,7 +29,7 @@ pub struct AuditSink {
     pub name: String,
     /// Its protocol.
     pub kind: SinkKind,
-    /// Whether the connection has TLS.
+    /// True if the connection has TLS.
     pub secure: bool,
     /// The name or address of the server.
     pub host: String,
@@ -185,7 +185,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Whether others cannot read what is sent there: it has TLS, or is on this machine.
+    /// Returns whether others cannot read what is sent there: it has TLS, or is on this machine.
     pub(super) fn is_private(&self) -> bool {
         self.secure || is_loopback(&self.host)
     }

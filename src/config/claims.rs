@@ -1,4 +1,5 @@
-//! Claims of an identity provider's tokens (RFC 7519 §4), and the permissions that they give: `[[auth.jwt.grant]]`.
+//! Claims of an identity provider's tokens (RFC 7519 §4), and the permissions that they give:
+//! `[[auth.jwt.grant]]`.
 //!
 //! Knows how both are spelled and which grants fit the claims of a token; verifies nothing.
 
@@ -15,7 +16,8 @@ pub(super) const CLAIM: &str = "the name of a claim, such as \"sub\", or a JSON 
 
 const VALUE: &str = "a value of the claim, in which * is any text, such as \"flow-admins\"";
 
-/// The most values of a claim that count. Our choice: providers leave groups out of a token before it has so many.
+/// The most values of a claim that count. Our choice: providers leave groups out of a token before
+/// it has so many.
 const MAX_VALUES: usize = 1000;
 
 /// The place of a claim: its name, or a JSON pointer (RFC 6901).
@@ -73,7 +75,7 @@ impl Claim {
 }
 
 impl ClaimGrant {
-    /// Whether the claims have one of the patterns each.
+    /// Returns whether the claims have one of the patterns each.
     pub fn fits(&self, claims: &Map<String, Json>) -> bool {
         self.claims.iter().all(|(claim, patterns)| {
             let texts = claim.texts(claims);

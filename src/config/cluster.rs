@@ -1,5 +1,5 @@
-//! `[cluster]`: gateways of which one runs the engine, and another one takes over when it fails; with `place`, each shard of the
-//! flows has an engine of its own.
+//! `[cluster]`: gateways of which one runs the engine, and another one takes over when it fails;
+//! with `place`, each shard of the flows has an engine of its own.
 
 use super::error::SpannedError;
 use super::raw;

@@ -49,8 +49,9 @@ impl Origin {
         })
     }
 
-    /// Whether this is the server's own origin: the same host and port, whatever the scheme, because TLS may end before
-    /// the gateway. A server that names no port has the default one.
+    /// Returns whether this is the server's own origin: the same host and port, whatever the
+    /// scheme, because TLS may end before the gateway. A server that names no port has the default
+    /// one.
     pub fn is_of(&self, server: &Authority) -> bool {
         let usual = if self.secure { 443 } else { 80 };
         host_and_port(server)

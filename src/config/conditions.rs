@@ -1,4 +1,5 @@
-//! `[auth] step_up` and `permission_networks`: permissions that a user may use under a condition only.
+//! `[auth] step_up` and `permission_networks`: permissions that a user may use under a condition
+//! only.
 
 use super::error::SpannedError;
 use super::networks::{Networks, allowed};
@@ -25,7 +26,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.step_up.is_empty() && self.networks.is_empty()
     }
@@ -67,7 +68,8 @@ fn whole(name: String, span: std::ops::Range<usize>) -> Result<String, SpannedEr
     Ok(name)
 }
 
-/// A permission that a second factor can be asked for: also the changes of some flows. Those that flows share belong to them.
+/// A permission that a second factor can be asked for: also the changes of some flows. Those that
+/// flows share belong to them.
 fn stepped(name: String, span: std::ops::Range<usize>) -> Result<String, SpannedError> {
     let sentence = match name.strip_prefix("flows.write:") {
         Some("shared") => "name the flows: what they share with others is withheld with them",

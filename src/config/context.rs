@@ -13,7 +13,8 @@ const GIB: u64 = 1 << 30;
 
 /// The name of the module whose contexts other members of a cluster go on with.
 const SHARED: &str = "shared";
-/// How long a change may wait until it is shared. Our choice: so much of what flows remember is lost at most.
+/// How long a change may wait until it is shared. Our choice: so much of what flows remember is
+/// lost at most.
 const SHARED_FLUSH: Duration = Duration::from_millis(500);
 /// The directory of these contexts in the engine's.
 pub const SHARED_CONTEXTS: &str = "shared-context";
@@ -136,7 +137,8 @@ fn misplaced(module: Module, raw: &raw::ContextStore, has_members: bool) -> Opti
     }
 }
 
-/// Makes the stores of a member's file those of its engine's process: what is shared are files below one directory.
+/// Makes the stores of a member's file those of its engine's process: what is shared are files
+/// below one directory.
 pub(super) fn for_process(stores: &mut Value, directory: &Path) {
     let tables = stores.as_array_mut().into_iter().flatten();
     for table in tables.filter_map(Value::as_table_mut) {

@@ -21,7 +21,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-/// Threads that share the flows, at most. Our choice: more than the machines have on which flows run.
+/// Threads that share the flows, at most. Our choice: more than the machines have on which flows
+/// run.
 const MAX_THREADS: usize = 64;
 
 /// `[engine.node_host]`: the process that runs nodes of npm packages.
@@ -41,10 +42,10 @@ pub struct NodeHost {
     pub state: PathBuf,
     /// The socket at which it connects if it is a service of its own; `None`: flowgate starts it.
     pub socket: Option<HostSocket>,
-    /// Whether function nodes run there whose modules the engine cannot load.
+    /// True if function nodes run there whose modules the engine cannot load.
     pub functions: bool,
-    /// The program that starts it (`flowgate node-host`); `None`: it is started without, and may outlive the gateway if it
-    /// hangs.
+    /// The program that starts it (`flowgate node-host`); `None`: it is started without, and may
+    /// outlive the gateway if it hangs.
     pub launcher: Option<PathBuf>,
     /// The node sets that users have disabled, as `package/set`; known at start.
     pub disabled: Vec<String>,

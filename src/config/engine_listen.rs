@@ -1,5 +1,5 @@
-//! `[engine.listen]`: the socket of an engine that runs apart from its gateway. It makes the whole file an engine's, in
-//! which nothing can be configured that the gateway decides.
+//! `[engine.listen]`: the socket of an engine that runs apart from its gateway. It makes the whole
+//! file an engine's, in which nothing can be configured that the gateway decides.
 
 use super::error::SpannedError;
 use super::headers::RESOURCE_POLICY;
@@ -99,7 +99,8 @@ fn loopback(text: &str) -> Option<SocketAddr> {
     address.ip().is_loopback().then_some(address)
 }
 
-/// Connecting needs the right to write (unix(7)); other users than those of the group never have it.
+/// Connecting needs the right to write (unix(7)); other users than those of the group never have
+/// it.
 fn mode(text: &str) -> Option<u32> {
     match text {
         "0600" => Some(0o600),
@@ -119,8 +120,8 @@ pub(super) fn group_id(text: &str) -> Option<u32> {
     text.parse().ok().or_else(named)
 }
 
-/// The configuration of an engine that runs apart: it is reached there only, everyone who reaches it may do everything,
-/// and what concerns users, browsers and records is the gateway's.
+/// The configuration of an engine that runs apart: it is reached there only, everyone who reaches
+/// it may do everything, and what concerns users, browsers and records is the gateway's.
 pub(super) fn apart(config: Config) -> Config {
     let Some(listen) = config.engine.listen.clone() else {
         return config;

@@ -1,6 +1,7 @@
 //! Errors of a config: position, key, the value found, the values allowed.
 //!
-//! Shows the file's own text, never the value of a variable, and nothing at all of a line that may hold a secret.
+//! Shows the file's own text, never the value of a variable, and nothing at all of a line that may
+//! hold a secret.
 
 use std::fmt;
 use std::ops::Range;
@@ -129,7 +130,8 @@ pub(super) fn locate(fault: SpannedError, text: &str, file: &str) -> Diagnostic 
         .next()
         .unwrap_or_default();
     let hidden = key.is_empty() || may_be_secret(&key) || may_be_secret(shown);
-    // Another value on the same line is not ours to show: its key may be a misspelt `password_hash`.
+    // Another value on the same line is not ours to show: its key may be a misspelt
+    // `password_hash`.
     let own = usize::from(!matches!(problem, Problem::UnknownKey { .. }));
     let crowded = shown.contains('{') || shown.matches('=').count() > own;
     let problem = match problem {
@@ -158,7 +160,8 @@ pub(super) fn locate(fault: SpannedError, text: &str, file: &str) -> Diagnostic 
     }
 }
 
-/// Whether a key or a line may belong to a secret. Whole users are secret too: someone may write one as text.
+/// Returns whether a key or a line may belong to a secret. Whole users are secret too: someone may
+/// write one as text.
 fn may_be_secret(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     text == "auth.user"

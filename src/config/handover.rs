@@ -1,4 +1,5 @@
-//! What the engine's process gets from its gateway: its part of the file, and the paths of what is the gateway's.
+//! What the engine's process gets from its gateway: its part of the file, and the paths of what is
+//! the gateway's.
 
 use super::{Cluster, Config, Error, parse};
 use flows::Places;
@@ -7,11 +8,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf, absolute};
 use zeroize::Zeroize;
 
-/// A message about a member's state may have this much more bytes than the body of a deployment. Our choice: flow sets grow with
-/// single flows, and are JSON within JSON there.
+/// A message about a member's state may have this much more bytes than the body of a deployment.
+/// Our choice: flow sets grow with single flows, and are JSON within JSON there.
 const MESSAGE_FACTOR: usize = 8;
 
-/// What the process is given by the gateway, over a socket that only both have: nothing of it is in arguments, variables or files.
+/// What the process is given by the gateway, over a socket that only both have: nothing of it is in
+/// arguments, variables or files.
 #[derive(Serialize, Deserialize)]
 pub struct Handover {
     settings: String,
@@ -23,7 +25,8 @@ pub struct Handover {
     safe: bool,
     /// The part of the flows that it runs; `None`: all of them.
     shard: Option<Shard>,
-    /// The most bytes of a message about its state to the gateway, if another gateway runs the engine when this one does not.
+    /// The most bytes of a message about its state to the gateway, if another gateway runs the
+    /// engine when this one does not.
     pub longest_message: Option<usize>,
     /// The bytes of data that the process may have.
     pub memory_limit: Option<u64>,
@@ -87,7 +90,8 @@ impl Config {
         })
     }
 
-    /// The most bytes of a message about the state of a member's engine; `None`: there is no cluster.
+    /// The most bytes of a message about the state of a member's engine; `None`: there is no
+    /// cluster.
     pub fn longest_message(&self) -> Option<usize> {
         let longest = || self.limits.body.saturating_mul(MESSAGE_FACTOR);
         self.cluster.as_ref().map(|_| longest())

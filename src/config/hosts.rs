@@ -1,4 +1,5 @@
-//! Host names and addresses of requests, and lists of them: `["flows.example.org", "*.example.org:8443", "[::1]"]`.
+//! Host names and addresses of requests, and lists of them:
+//! `["flows.example.org", "*.example.org:8443", "[::1]"]`.
 //!
 //! Knows how hosts are written and compared; not which requests are held against which list.
 
@@ -32,8 +33,8 @@ impl<'a> Host<'a> {
         (!name.is_empty()).then_some(Self { name, port })
     }
 
-    /// Whether it is an IP address or a loopback name (RFC 6761 §6.3). Neither is resolved by DNS, so a foreign
-    /// page cannot get such an origin by DNS rebinding.
+    /// Returns whether it is an IP address or a loopback name (RFC 6761 §6.3). Neither is resolved
+    /// by DNS, so a foreign page cannot get such an origin by DNS rebinding.
     pub fn is_local(self) -> bool {
         let loopback = |name: &str| name.eq_ignore_ascii_case("localhost");
         let last_label = self.name.rsplit('.').next();
@@ -76,13 +77,13 @@ impl Hosts {
         Self(names.map(|name| Pattern { name, port: None }).collect())
     }
 
-    /// Whether the list has this host.
+    /// Returns whether the list has this host.
     pub fn contains(&self, host: Host<'_>) -> bool {
         let mut patterns = self.0.iter();
         patterns.any(|pattern| pattern.matches(host))
     }
 
-    /// Whether the list has every host.
+    /// Returns whether the list has every host.
     pub fn is_everything(&self) -> bool {
         let any = |pattern: &Pattern| pattern.name == Name::Any && pattern.port.is_none();
         self.0.iter().any(any)
@@ -208,7 +209,8 @@ fn pattern(text: &str) -> Option<Pattern> {
     Some(Pattern { name, port })
 }
 
-/// A name as DNS has it. One that ends in a number is meant as an address (WHATWG URL §3.5), and is none.
+/// A name as DNS has it. One that ends in a number is meant as an address (WHATWG URL §3.5), and is
+/// none.
 fn host_name(text: &str) -> Option<String> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
     let label = |label: &str| !label.is_empty() && label.bytes().all(plain);

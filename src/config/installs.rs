@@ -36,7 +36,7 @@ pub struct Installs {
 }
 
 impl Installs {
-    /// Whether users may install anything.
+    /// Returns whether users may install anything.
     pub fn are_allowed(&self) -> bool {
         !self.allow.is_empty()
     }

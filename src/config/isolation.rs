@@ -1,7 +1,9 @@
-//! `[engine] isolation`: the engine in a process of its own, which the gateway starts and supervises.
+//! `[engine] isolation`: the engine in a process of its own, which the gateway starts and
+//! supervises.
 //!
-//! The gateway's configuration gets an upstream on a socket in the data directory. The process gets the part of the file
-//! that is the engine's ([`super::Handover`]), with the paths of what is the gateway's, which it must not open.
+//! The gateway's configuration gets an upstream on a socket in the data directory. The process gets
+//! the part of the file that is the engine's ([`super::Handover`]), with the paths of what is the
+//! gateway's, which it must not open.
 
 use super::Config;
 use super::context;
@@ -25,7 +27,8 @@ const SOCKET: &str = "engine.sock";
 /// The longest path of a socket, in bytes (unix(7)).
 const MAX_PATH: usize = 107;
 
-/// The flow sets that the process keeps for its recovery, at most; the history for users is the gateway's. Our choice.
+/// The flow sets that the process keeps for its recovery, at most; the history for users is the
+/// gateway's. Our choice.
 const HISTORY: i64 = 10;
 
 /// The least memory limit, in bytes: an engine without flows has some 45 MiB of data. Our choice.
@@ -33,11 +36,12 @@ const LEAST_LIMIT: u64 = 128 << 20;
 /// The least memory budget, as of `[engine] memory`.
 const LEAST_BUDGET: u64 = 64 << 20;
 
-/// The gateway waits this much longer for a response than the engine for its flows, so that the engine's error arrives.
+/// The gateway waits this much longer for a response than the engine for its flows, so that the
+/// engine's error arrives.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// The tables of the file that are the engine's, wholly or in part; without those of connections and collectors that the
-/// gateway has.
+/// The tables of the file that are the engine's, wholly or in part; without those of connections
+/// and collectors that the gateway has.
 const TABLES: [&str; 10] = [
     "operations_hosts",
     "timeouts",
@@ -61,7 +65,7 @@ const SERVER: [&str; 4] = [
 /// The process of the engine that the gateway starts.
 #[derive(Debug, Clone)]
 pub struct EngineProcess {
-    /// Whether files of the gateway are taken from it (Landlock).
+    /// True if files of the gateway are taken from it (Landlock).
     pub confined: bool,
     /// The directory of its files.
     pub directory: PathBuf,

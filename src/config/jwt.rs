@@ -1,4 +1,5 @@
-//! `[[auth.jwt]]`: issuers of JWTs that count as bearer tokens, and the permissions of their callers.
+//! `[[auth.jwt]]`: issuers of JWTs that count as bearer tokens, and the permissions of their
+//! callers.
 //!
 //! Knows how they are spelled; `crate::auth` verifies tokens.
 
@@ -19,7 +20,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
 
-/// The algorithms that may be named: those with a public key. A key set is public, so an HMAC proves nothing.
+/// The algorithms that may be named: those with a public key. A key set is public, so an HMAC
+/// proves nothing.
 const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -73,7 +75,8 @@ pub enum KeySource {
         url: ProviderUrl,
         /// PEM file of the certification authorities to trust instead of the system's.
         ca_file: Option<PathBuf>,
-        /// How long the keys count after they were last fetched, while the issuer cannot be reached.
+        /// How long the keys count after they were last fetched, while the issuer cannot be
+        /// reached.
         max_stale: Duration,
     },
 }

@@ -1,10 +1,12 @@
 //! `gateway.toml` becomes a [`Config`]: parsed, complete, and never invalid.
 //!
-//! All values have been checked: addresses are addresses, hashes are hashes, numbers are in their bounds. Reads files
-//! and the environment; never opens a socket, never changes after it was parsed.
+//! All values have been checked: addresses are addresses, hashes are hashes, numbers are in their
+//! bounds. Reads files and the environment; never opens a socket, never changes after it was
+//! parsed.
 //!
-//! The steps: text → `raw` (serde: every key, as written) → `tables` (one conversion per table, with the help of
-//! `setting` for single values and `route` for `[[route]]`) → [`Config`]. Mistakes become an [`Error`].
+//! The steps: text → `raw` (serde: every key, as written) → `tables` (one conversion per table,
+//! with the help of `setting` for single values and `route` for `[[route]]`) → [`Config`]. Mistakes
+//! become an [`Error`].
 
 mod acme;
 mod admin_route;
@@ -103,8 +105,8 @@ pub const DEFAULT: &str = include_str!("../../gateway.toml");
 /// The file that is read when none is named, from the working directory.
 const FILE: &str = "gateway.toml";
 
-/// Everything that an operator decides. Built only by [`Config::load`], [`Config::parse`] or from the embedded
-/// defaults.
+/// Everything that an operator decides. Built only by [`Config::load`], [`Config::parse`] or from
+/// the embedded defaults.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The file that this was read from; `None`: the embedded default.
@@ -162,7 +164,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads `file`; without one `gateway.toml` in the working directory, and if there is none the embedded default.
+    /// Reads `file`; without one `gateway.toml` in the working directory, and if there is none the
+    /// embedded default.
     pub fn load(file: Option<&Path>) -> Result<Self, Error> {
         let file = match file {
             Some(file) => file,
@@ -193,14 +196,14 @@ impl Config {
         })
     }
 
-    /// Parses `text`; `file` is its name in errors, and paths in it are relative to the directory `base`.
-    /// Reads the environment for `${NAME}` and the files that hold secrets.
+    /// Parses `text`; `file` is its name in errors, and paths in it are relative to the directory
+    /// `base`. Reads the environment for `${NAME}` and the files that hold secrets.
     pub fn parse(text: &str, file: &str, base: &Path) -> Result<Self, Error> {
         parse::parse(text, file, base, &|name| std::env::var(name).ok())
     }
 }
 
-/// Whether this is spelled as a permission.
+/// Returns whether this is spelled as a permission.
 pub fn is_permission(text: &str) -> bool {
     route::permission(text).is_some()
 }
@@ -216,15 +219,17 @@ pub struct Server {
     pub workers: usize,
     /// The time-out of a drain.
     pub drain: Duration,
-    /// The interval between checks of the configuration's files; `None`: they are read on a signal only.
+    /// The interval between checks of the configuration's files; `None`: they are read on a signal
+    /// only.
     pub watch: Option<Duration>,
     /// Trusted proxies in front of the gateway; their information about clients is used.
     pub trusted_proxies: Networks,
     /// Header fields that are forwarded from trusted proxies only, lower-case.
     pub trusted_proxy_headers: Vec<HeaderName>,
-    /// Whether connections begin with a PROXY header; only trusted proxies may connect then.
+    /// True if connections begin with a PROXY header; only trusted proxies may connect then.
     pub proxy_protocol: bool,
-    /// The hosts that are answered, beside those of upstreams; `None`: all, but only own ones without a token.
+    /// The hosts that are answered, beside those of upstreams; `None`: all, but only own ones
+    /// without a token.
     pub hosts: Option<Hosts>,
     /// The hosts under which endpoints are answered, and nothing else; `None`: all have the same
     /// hosts.
@@ -240,7 +245,7 @@ pub struct Tls {
     pub certificates: Vec<Certificate>,
     /// The certificate ordered by ACME; `None`: none is.
     pub acme: Option<Box<Acme>>,
-    /// Whether TLS 1.2 is offered beside 1.3.
+    /// True if TLS 1.2 is offered beside 1.3.
     pub tls12: bool,
     /// The client certificates accepted; `None`: none are requested.
     pub clients: Option<ClientCertificates>,
@@ -253,7 +258,7 @@ pub struct ClientCertificates {
     pub ca: PathBuf,
     /// PEM file of what these authorities have revoked.
     pub crl: Option<PathBuf>,
-    /// Whether every client must present one.
+    /// True if every client must present one.
     pub required: bool,
 }
 
@@ -329,9 +334,10 @@ pub struct Headers {
     pub own: Vec<(HeaderName, HeaderValue)>,
     /// The headers of all others, unless they have them already.
     pub others: Vec<(HeaderName, HeaderValue)>,
-    /// `Cross-Origin-Resource-Policy` of all others that are not public, unless they have it already.
+    /// `Cross-Origin-Resource-Policy` of all others that are not public, unless they have it
+    /// already.
     pub resource_policy: Option<HeaderValue>,
-    /// Whether the others have `hsts` too.
+    /// True if the others have `hsts` too.
     pub everywhere: bool,
     /// Web pages that may read answers.
     pub cors_origins: Vec<Origin>,
@@ -346,10 +352,10 @@ pub struct Auth {
     pub idle: Option<Duration>,
     /// The maximum number of sessions of a user; beyond it the oldest end.
     pub sessions_per_user: usize,
-    /// Whether browsers may sign in with a page; also where a route has `sign_in = "page"`, with providers and with
-    /// passkeys.
+    /// True if browsers may sign in with a page; also where a route has `sign_in = "page"`, with
+    /// providers and with passkeys.
     pub sign_in_page: bool,
-    /// Whether local users may register passkeys and sign in with them.
+    /// True if local users may register passkeys and sign in with them.
     pub passkeys: bool,
     /// Accounts; empty: an `admin` is made at the first start.
     pub users: Vec<User>,
@@ -370,7 +376,8 @@ pub struct Auth {
 pub struct User {
     /// Exact and case-sensitive.
     pub name: String,
-    /// Argon2id PHC string or bcrypt (`$2a$`, `$2b$`, `$2y$`); `None`: the user signs in by certificate only.
+    /// Argon2id PHC string or bcrypt (`$2a$`, `$2b$`, `$2y$`); `None`: the user signs in by
+    /// certificate only.
     pub password_hash: Option<Secret>,
     /// The networks that the user's requests must come from; `None`: all.
     pub networks: Option<Arc<Networks>>,
@@ -391,8 +398,8 @@ pub struct Throttle {
     pub per_user_and_address: u32,
     /// Failures that one address may have within the window.
     pub per_address: u32,
-    /// Failures that one user may have from all addresses within the window before addresses that the user has not
-    /// signed in from have to wait.
+    /// Failures that one user may have from all addresses within the window before addresses that
+    /// the user has not signed in from have to wait.
     pub per_user: u32,
     /// Bad tokens that one address may show within the window.
     pub bad_tokens_per_address: u32,
@@ -409,7 +416,8 @@ pub struct Mount {
     pub hosts: Vec<String>,
     /// The path that leads to it: as a request's path is matched, or empty for the root.
     pub path: String,
-    /// That path as the operator spells it, if it stays here when requests are forwarded; else empty.
+    /// That path as the operator spells it, if it stays here when requests are forwarded; else
+    /// empty.
     pub prefix: String,
     /// The path, below that one, of the editor and admin API; empty: everywhere.
     pub admin_root: String,
@@ -430,7 +438,7 @@ pub struct Upstream {
     pub socket: Option<PathBuf>,
     /// The users whose processes may listen on the socket; none: any, as its directory decides.
     pub socket_users: Vec<u32>,
-    /// Whether it is spoken to over TLS.
+    /// True if it is spoken to over TLS.
     pub secure: bool,
     /// Its host: a name, or an address without brackets.
     pub host: String,
@@ -446,9 +454,9 @@ pub struct Upstream {
     pub dialect: Dialect,
     /// The gateway's credentials there; `None`: it is open.
     pub account: Option<Account>,
-    /// Whether it receives the caller's name and permissions.
+    /// True if it receives the caller's name and permissions.
     pub identity_headers: bool,
-    /// Whether it supports the deployment type `reload`.
+    /// True if it supports the deployment type `reload`.
     pub reload: bool,
     /// Until a connection is there, TLS included.
     pub connect: Duration,
@@ -548,22 +556,25 @@ pub struct Engine {
     /// Longest run of a function node's synchronous code when the node sets no limit of its own,
     /// and of another node's work on one message.
     pub script_timeout: Duration,
-    /// Directory with the `node_modules` of function nodes: that of the flows, as in Node-RED; no setting of the file.
+    /// Directory with the `node_modules` of function nodes: that of the flows, as in Node-RED; no
+    /// setting of the file.
     pub modules: PathBuf,
     /// Longest text shown by a debug node, characters (1000, as in Node-RED).
     pub debug_length: usize,
-    /// Messages that a node may hold back (delay, join, sort, batch); 0: any number, as in Node-RED.
+    /// Messages that a node may hold back (delay, join, sort, batch); 0: any number, as in
+    /// Node-RED.
     pub message_buffer: usize,
     /// Messages that may wait for the nodes of joined flows before their sources pause.
     pub queue_messages: usize,
     /// Bytes of these messages, about.
     pub queue_bytes: usize,
-    /// Memory that the program may need before sources pause and flows are stopped, bytes; `None`: half of what the
-    /// machine has.
+    /// Memory that the program may need before sources pause and flows are stopped, bytes; `None`:
+    /// half of what the machine has.
     pub memory: Option<u64>,
     /// Path prefix of endpoints made by http-in nodes.
     pub http_node_root: String,
-    /// The number of failed starts in a row after which the flow set before is started instead; 0: no limit.
+    /// The number of failed starts in a row after which the flow set before is started instead; 0:
+    /// no limit.
     pub start_attempts: u32,
     /// The time flows must run for a start to count as successful.
     pub settle: Duration,
@@ -575,15 +586,19 @@ pub struct Engine {
     pub socket_reconnect: Duration,
     /// The idle time-out of connections to tcp nodes that listen (none, as in Node-RED).
     pub socket_timeout: Option<Duration>,
-    /// Bytes that tcp in nodes hold of connections before they are messages; of one address half of them.
+    /// Bytes that tcp in nodes hold of connections before they are messages; of one address half of
+    /// them.
     pub tcp_buffers: usize,
-    /// Messages that a tcp request node holds for a connection that is not open yet (1000, as in Node-RED).
+    /// Messages that a tcp request node holds for a connection that is not open yet (1000, as in
+    /// Node-RED).
     pub socket_queue: usize,
     /// The delay before mqtt nodes reconnect (5 s, as in Node-RED).
     pub mqtt_reconnect: Duration,
-    /// Whether http response nodes answer `?callback=name` with a script that calls `name`, as Node-RED does.
+    /// True if http response nodes answer `?callback=name` with a script that calls `name`, as
+    /// Node-RED does.
     pub jsonp: bool,
-    /// Variables of the process that flows do not see; those that secrets of the file were made of are among them.
+    /// Variables of the process that flows do not see; those that secrets of the file were made of
+    /// are among them.
     pub hide_env: flows::HiddenVariables,
     /// Context stores, the one for unnamed use first; empty: one in memory.
     pub context: Vec<ContextStore>,
@@ -595,7 +610,8 @@ pub struct Engine {
     pub inaccessible_paths: Vec<PathBuf>,
     /// Directories that it can open although they are within these; no setting of the file.
     pub accessible_paths: Vec<PathBuf>,
-    /// The process of its own that the gateway starts for it; `None`: it is a part of the gateway's.
+    /// The process of its own that the gateway starts for it; `None`: it is a part of the
+    /// gateway's.
     pub process: Option<EngineProcess>,
     /// The part of the flows that it runs, if other engines run the others.
     pub shard: Option<Shard>,
@@ -604,7 +620,7 @@ pub struct Engine {
 /// `[console]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Console {
-    /// Whether the gateway serves it.
+    /// True if the gateway serves it.
     pub enabled: bool,
 }
 
@@ -639,7 +655,7 @@ pub struct Log {
     pub level: tracing::Level,
     /// JSON lines instead of text.
     pub json: bool,
-    /// Whether every request is written.
+    /// True if every request is written.
     pub access: bool,
 }
 
@@ -658,9 +674,10 @@ pub struct Audit {
     pub keep: usize,
     /// A file is removed only when all of its records are older than this.
     pub keep_for: Duration,
-    /// Bytes of all files; when they are reached and no file may be removed, records are not written.
+    /// Bytes of all files; when they are reached and no file may be removed, records are not
+    /// written.
     pub max_size: u64,
-    /// Whether acts that cannot be recorded are refused.
+    /// True if acts that cannot be recorded are refused.
     pub refuse: bool,
     /// The private key that signs checkpoints; `None`: there are none.
     pub signing_key: Option<PathBuf>,

@@ -20,18 +20,18 @@ const ROOT: &str = "a path such as \"/admin\", without query, \"//\", \".\" or \
 const GENERATED: &str = "admin";
 
 impl Mount {
-    /// Whether requests for this host are for it.
+    /// Returns whether requests for this host are for it.
     pub fn is_of(&self, host: Option<&str>) -> bool {
         let this = |host: &str| self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
         self.hosts.is_empty() || host.is_some_and(this)
     }
 
-    /// Whether a path, in lower case, leads to it.
+    /// Returns whether a path, in lower case, leads to it.
     pub fn leads(&self, path: &str) -> bool {
         leading(path, &self.path).is_some()
     }
 
-    /// Whether clients find it where they find the other one.
+    /// Returns whether clients find it where they find the other one.
     pub fn is_where(&self, other: &Self) -> bool {
         let place = |mount: &Self| {
             (
@@ -97,7 +97,8 @@ pub(super) fn alone<'s>(
     })
 }
 
-/// The users' permissions there. Unknown users are refused: a misspelt name would leave a user more than was meant.
+/// The users' permissions there. Unknown users are refused: a misspelt name would leave a user more
+/// than was meant.
 fn permissions(
     raw: &raw::Lists,
     auth: Option<&Auth>,
@@ -145,7 +146,8 @@ fn host(text: &str) -> Option<String> {
     fine.then(|| text.to_ascii_lowercase())
 }
 
-/// A [`prefix`] under which the admin API's own names stay reachable where another upstream has the root.
+/// A [`prefix`] under which the admin API's own names stay reachable where another upstream has the
+/// root.
 fn path(text: &str) -> Option<String> {
     prefix(text).filter(|path| !route::is_reserved(&path.to_ascii_lowercase()))
 }

@@ -1,7 +1,8 @@
-//! Networks of addresses, as `["10.0.0.0/8", "::1"]`: whose information about clients is trusted, and from where a user, a
-//! service token or a route may be used.
+//! Networks of addresses, as `["10.0.0.0/8", "::1"]`: whose information about clients is trusted,
+//! and from where a user, a service token or a route may be used.
 //!
-//! Knows addresses only. An IPv4 address written as IPv6 (`::ffff:10.0.0.1`) is the IPv4 address, here and everywhere.
+//! Knows addresses only. An IPv4 address written as IPv6 (`::ffff:10.0.0.1`) is the IPv4 address,
+//! here and everywhere.
 
 use super::error::SpannedError;
 use super::raw::List;
@@ -20,7 +21,7 @@ const EXPECTED: &str =
 pub struct Networks(Vec<IpNet>);
 
 impl Networks {
-    /// Whether an address lies in one of them.
+    /// Returns whether an address lies in one of them.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
@@ -36,7 +37,7 @@ impl Networks {
         self.0.iter().map(IpNet::to_string).collect()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -71,7 +72,7 @@ pub(super) fn allowed(
     }
 }
 
-/// Whether a text is a network.
+/// Returns whether a text is a network.
 pub fn is_network(text: &str) -> bool {
     parse(text).is_some()
 }

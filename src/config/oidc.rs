@@ -1,4 +1,5 @@
-//! `[[auth.oidc]]`: providers with which users sign in by OpenID Connect, and the permissions of their users.
+//! `[[auth.oidc]]`: providers with which users sign in by OpenID Connect, and the permissions of
+//! their users.
 //!
 //! Knows how they are spelled; `crate::auth` asks them.
 
@@ -144,7 +145,8 @@ fn issuer(text: &str) -> Option<(String, ProviderUrl)> {
     Some((text.to_owned(), metadata))
 }
 
-/// Values of `amr` (RFC 8176) and `acr`; those asked for are separated by spaces (OpenID Connect Core 1.0 §3.1.2.1).
+/// Values of `amr` (RFC 8176) and `acr`; those asked for are separated by spaces (OpenID Connect
+/// Core 1.0 §3.1.2.1).
 fn values(list: raw::List, source: &Source<'_>) -> Result<Vec<String>, SpannedError> {
     const EXPECTED: &str = "a value of amr or acr without spaces, such as \"mfa\" or \"otp\"";
     let value = |text: &str| {

@@ -1,13 +1,15 @@
 //! Paths that widely used node packages add to Node-RED's admin API (`RED.httpAdmin`).
 //!
-//! If the admin API has a root of its own (`httpAdminRoot`), every path below it belongs to the admin API, and this
-//! table is not needed. Otherwise an admin path looks like an endpoint of a flow; these are the ones that can be
-//! distinguished. The table cannot be complete: a separate `httpAdminRoot` is the safe set-up.
+//! If the admin API has a root of its own (`httpAdminRoot`), every path below it belongs to the
+//! admin API, and this table is not needed. Otherwise an admin path looks like an endpoint of a
+//! flow; these are the ones that can be distinguished. The table cannot be complete: a separate
+//! `httpAdminRoot` is the safe set-up.
 
-/// First segments, in lower case; a `*` at the end matches any rest of the segment. With a second segment only paths
-/// that have that too are meant.
+/// First segments, in lower case; a `*` at the end matches any rest of the segment. With a second
+/// segment only paths that have that too are meant.
 const PACKAGES: [(&str, &str); 22] = [
-    // @flowfuse/node-red-dashboard: `PATCH /dashboard/api/v1/:id/flows` deploys. Its pages stand beside, at /dashboard.
+    // @flowfuse/node-red-dashboard: `PATCH /dashboard/api/v1/:id/flows` deploys. Its pages stand
+    // beside, at /dashboard.
     ("dashboard", "api"),
     // node-red-dashboard
     ("ui_base", ""),
@@ -48,7 +50,7 @@ const PACKAGES: [(&str, &str); 22] = [
     ("flow-manager", ""),
 ];
 
-/// Whether a package adds this path of the admin API, given in lower case from its root.
+/// Returns whether a package adds this path of the admin API, given in lower case from its root.
 pub(super) fn is_package_path(path: &str) -> bool {
     let mut segments = path.split('/').skip(1);
     let first = segments.next().unwrap_or_default();

@@ -5,7 +5,8 @@ use crypto::{hex, sha256};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-/// Parses `text`; `file` is its name in errors, `base` the directory of its paths, `variable` the environment.
+/// Parses `text`; `file` is its name in errors, `base` the directory of its paths, `variable` the
+/// environment.
 pub(super) fn parse(
     text: &str,
     file: &str,

@@ -20,19 +20,20 @@ const YEAR: Duration = Duration::from_hours(366 * 24);
 /// The rules for deployments to one runtime.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// Whether nothing may be deployed at all.
+    /// True if nothing may be deployed at all.
     pub read_only: bool,
     /// The times in which nothing may be deployed.
     pub freeze: Vec<FreezeWindow>,
-    /// Whether a submission must name the revision that it replaces.
+    /// True if a submission must name the revision that it replaces.
     pub require_rev: bool,
     /// The users who may deploy without a revision all the same.
     pub forced: Vec<String>,
-    /// Whether nodes whose type the runtime lacks are refused.
+    /// True if nodes whose type the runtime lacks are refused.
     pub require_types: bool,
     /// The types of which no node may be added or changed.
     pub forbid_types: Vec<String>,
-    /// The types of which only callers with the permission `node-types:TYPE` may add or change nodes.
+    /// The types of which only callers with the permission `node-types:TYPE` may add or change
+    /// nodes.
     pub restrict_types: Vec<String>,
     /// The largest number of elements of a flow set; `None`: no limit.
     pub max_nodes: Option<usize>,
@@ -141,7 +142,7 @@ fn window(table: Spanned<raw::Freeze>, source: &Source<'_>) -> Result<FreezeWind
     })
 }
 
-/// Whether this can be shown to users as the reason of a freeze.
+/// Returns whether this can be shown to users as the reason of a freeze.
 pub fn is_reason(text: &str) -> bool {
     !text.is_empty() && text.chars().count() <= 200 && !text.contains(char::is_control)
 }

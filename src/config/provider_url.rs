@@ -12,7 +12,8 @@ pub(super) const EXPECTED: &str = "an https URL without a user and a fragment; h
 pub struct ProviderUrl(Uri);
 
 impl ProviderUrl {
-    /// Reads a URL, of the configuration or of a provider's own metadata: both must be safe to send secrets to.
+    /// Reads a URL, of the configuration or of a provider's own metadata: both must be safe to send
+    /// secrets to.
     pub fn parse(text: &str) -> Option<Self> {
         let uri: Uri = text.parse().ok()?;
         let authority = uri.authority()?.as_str();
@@ -25,7 +26,7 @@ impl ProviderUrl {
         (is_plain && is_safe).then_some(Self(uri))
     }
 
-    /// Whether it has no TLS, so that it is on this machine.
+    /// Returns whether it has no TLS, so that it is on this machine.
     pub fn is_loopback(&self) -> bool {
         self.0.scheme_str() == Some("http")
     }

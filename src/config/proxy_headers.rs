@@ -9,7 +9,8 @@ use toml::Spanned;
 
 const EXPECTED: &str = "the name of a header field such as \"X-Authentik-Username\", which is neither the gateway's own nor one of a connection, a credential or a message's framing";
 
-/// Fields that no proxy may set for an upstream: the gateway sets them, acts on them, or no sender may set them.
+/// Fields that no proxy may set for an upstream: the gateway sets them, acts on them, or no sender
+/// may set them.
 const NEVER: [&str; 30] = [
     "authorization",
     "connection",
@@ -43,7 +44,8 @@ const NEVER: [&str; 30] = [
     "x-rewrite-url",
 ];
 
-/// Beginnings of the same: the gateway's own, both dialects of the admin API, and WebSocket handshakes.
+/// Beginnings of the same: the gateway's own, both dialects of the admin API, and WebSocket
+/// handshakes.
 const NEVER_BEGIN: [&str; 4] = ["x-flowgate-", "node-red-", "service-", "sec-websocket-"];
 
 /// Reads the names, in lower case; none without the key.

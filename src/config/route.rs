@@ -1,5 +1,5 @@
-//! `[[route]]`: permissions of endpoints made by flows, and the matching of routes. Paths become canonical; none may
-//! cover an admin path.
+//! `[[route]]`: permissions of endpoints made by flows, and the matching of routes. Paths become
+//! canonical; none may cover an admin path.
 
 use super::error::SpannedError;
 use super::packages::is_package_path;
@@ -12,9 +12,10 @@ use crypto::hex_digit;
 use std::sync::Arc;
 use toml::{Spanned, Value};
 
-/// First path segments of the runtime's admin API and editor (docs/reference/node-red-admin-api.md §2), and `gateway`, the
-/// gateway's own: no `[[route]]` and no endpoint may stand there, or a line in the config could open what needs a permission there. `http` has the
-/// table of the endpoints themselves; this is only the fence.
+/// First path segments of the runtime's admin API and editor (docs/reference/node-red-admin-api.md
+/// §2), and `gateway`, the gateway's own: no `[[route]]` and no endpoint may stand there, or a line
+/// in the config could open what needs a permission there. `http` has the table of the endpoints
+/// themselves; this is only the fence.
 pub const RESERVED: [&str; 24] = [
     "auth",
     "comms",
@@ -56,8 +57,8 @@ pub enum Authorization {
     Client,
 }
 
-/// The credentials that a route accepts beside bearer tokens and certificates. A browser adds them to requests by itself
-/// (ambient credentials), so other pages must not be able to use them.
+/// The credentials that a route accepts beside bearer tokens and certificates. A browser adds them
+/// to requests by itself (ambient credentials), so other pages must not be able to use them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AmbientCredentials {
     /// The cookie of the sign-in page; browsers without it are led there.
@@ -69,12 +70,12 @@ pub struct AmbientCredentials {
 /// One `[[route]]` or `[[admin_route]]`: the requirements of requests for a path.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// [As it is compared](super::path_key()), without a trailing slash; of a `[[route]]` below the path that leads to the runtime, of
-    /// an `[[admin_route]]` below its admin root.
+    /// [As it is compared](super::path_key()), without a trailing slash; of a `[[route]]` below the
+    /// path that leads to the runtime, of an `[[admin_route]]` below its admin root.
     pub path: String,
     /// The name of the upstream that it is for; `None`: all runtimes.
     pub upstream: Option<String>,
-    /// Whether everything below `path` is meant too.
+    /// True if everything below `path` is meant too.
     pub prefix: bool,
     /// Methods, upper-case; empty: all.
     pub methods: Vec<String>,
@@ -105,20 +106,22 @@ impl Route {
             .is_some_and(|rest| rest.is_empty() || (self.prefix && rest.starts_with('/')))
     }
 
-    /// Whether a method is meant; `HEAD` is wherever `GET` is.
+    /// Returns whether a method is meant; `HEAD` is wherever `GET` is.
     pub fn has(&self, method: &str) -> bool {
         let named = |name: &str| self.methods.iter().any(|m| m == name);
         self.methods.is_empty() || named(method) || (method == "HEAD" && named("GET"))
     }
 }
 
-/// The unlisted paths of a runtime that belong to its admin API. `http` has the table of the listed ones.
+/// The unlisted paths of a runtime that belong to its admin API. `http` has the table of the listed
+/// ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AdminPaths {
     /// None: our own engine has no others.
     #[default]
     Listed,
-    /// Those of known packages and of `[[admin_route]]`: editor, admin API and endpoints share a root.
+    /// Those of known packages and of `[[admin_route]]`: editor, admin API and endpoints share a
+    /// root.
     Known,
     /// All below the admin root.
     Root,
@@ -261,7 +264,8 @@ fn ambient(
     })
 }
 
-/// The `Authorization` to send: the client's own on a public route, the account's on one with a permission.
+/// The `Authorization` to send: the client's own on a public route, the account's on one with a
+/// permission.
 fn authorization(
     pass: raw::Entry,
     account: raw::Entry,
@@ -363,7 +367,8 @@ pub(super) fn permission(text: &str) -> Option<String> {
     fine.then(|| text.to_owned())
 }
 
-/// Whether the path is one of the admin API or the editor, in one of the runtimes that the route is for.
+/// Returns whether the path is one of the admin API or the editor, in one of the runtimes that the
+/// route is for.
 fn is_fenced(path: &str, upstream: Option<&str>, upstreams: &[Upstream], admin: &[Route]) -> bool {
     let own = |path: &str| path == "/" || is_reserved(path);
     let meant = upstreams
@@ -386,19 +391,21 @@ fn is_fenced(path: &str, upstream: Option<&str>, upstreams: &[Upstream], admin: 
     }
 }
 
-/// Whether the first segment is one of [`RESERVED`].
+/// Returns whether the first segment is one of [`RESERVED`].
 pub(super) fn is_reserved(path: &str) -> bool {
     path.split('/')
         .nth(1)
         .is_some_and(|first| RESERVED.contains(&first))
 }
 
-/// A path as requests are matched: [spelled] in one way, lower-case. `None`: no request can have it.
+/// A path as requests are matched: [spelled] in one way, lower-case. `None`: no request can have
+/// it.
 pub(super) fn canonical(text: &str) -> Option<String> {
     spelled(text).map(|path| path.to_ascii_lowercase())
 }
 
-/// A path (RFC 3986 §6.2.2): encoded unreserved characters decoded, what must be encoded encoded, no trailing slash.
+/// A path (RFC 3986 §6.2.2): encoded unreserved characters decoded, what must be encoded encoded,
+/// no trailing slash.
 pub(super) fn spelled(text: &str) -> Option<String> {
     if text.contains("//") {
         return None;
@@ -440,7 +447,7 @@ fn method(text: &str) -> Option<String> {
     METHODS.contains(&upper.as_str()).then_some(upper)
 }
 
-/// Whether two routes answer for the same path and method.
+/// Returns whether two routes answer for the same path and method.
 fn same(a: &Route, b: &Route) -> bool {
     let methods = a.methods.is_empty()
         || b.methods.is_empty()

@@ -178,7 +178,8 @@ impl Source<'_> {
         entry.map_or_else(|| Ok(self.base.join(default)), |entry| self.path(&entry))
     }
 
-    /// A secret, written here or in a file of its own (whose trailing newline is no part of it), and where it stands.
+    /// A secret, written here or in a file of its own (whose trailing newline is no part of it),
+    /// and where it stands.
     pub(super) fn secret(
         &self,
         inline: Entry,

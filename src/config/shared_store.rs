@@ -12,8 +12,8 @@ use tokio_postgres::config::{Host, SslMode};
 
 const EXPECTED: &str = "the URL of a PostgreSQL database, such as \"postgres://flowgate:PASSWORD@db.example.org/flowgate\"";
 
-/// How long flowgate believes what it knows of sessions while the database cannot be reached. Our choice: a restart or a
-/// fail-over of PostgreSQL takes less.
+/// How long flowgate believes what it knows of sessions while the database cannot be reached. Our
+/// choice: a restart or a fail-over of PostgreSQL takes less.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// A database that several gateways share.
@@ -28,7 +28,7 @@ pub struct SharedStore {
 }
 
 impl SharedStore {
-    /// Whether passwords and sessions go to another machine unencrypted.
+    /// Returns whether passwords and sessions go to another machine unencrypted.
     pub(super) fn is_plain(&self) -> bool {
         let is_plain = |server: &Config| server.get_ssl_mode() == SslMode::Disable;
         let mut servers = self.servers.iter();
@@ -79,7 +79,8 @@ fn servers(url: &Secret, span: &Span) -> Result<Vec<Config>, SpannedError> {
     })
 }
 
-/// The URL with each of the hosts in it, which stand between `@` and the path, as the driver reads it.
+/// The URL with each of the hosts in it, which stand between `@` and the path, as the driver reads
+/// it.
 fn url_of_each(url: &str) -> Option<Vec<String>> {
     let (user, rest) = url.split_once('@')?;
     let (hosts, path) = rest.split_at(rest.find(['/', '?'])?);
@@ -103,7 +104,8 @@ fn server(text: &str, span: &Span) -> Result<Config, SpannedError> {
         let sentence = format!("it must name a host, a user and a database: {EXPECTED}");
         return Err(SpannedError::rule(span.clone(), sentence));
     }
-    // Without `sslmode` the driver would go on without TLS where a server, or another machine in between, offers none.
+    // Without `sslmode` the driver would go on without TLS where a server, or another machine in
+    // between, offers none.
     if config.get_ssl_mode() == SslMode::Prefer {
         let mode = if is_local(&config) {
             SslMode::Disable
@@ -115,7 +117,7 @@ fn server(text: &str, span: &Span) -> Result<Config, SpannedError> {
     Ok(config)
 }
 
-/// Whether it is reached without a network.
+/// Returns whether it is reached without a network.
 fn is_local(config: &Config) -> bool {
     config.get_hosts().iter().all(|host| match host {
         Host::Tcp(name) => is_loopback(name),

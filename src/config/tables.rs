@@ -1,6 +1,8 @@
-//! The tables of `gateway.toml`, one conversion each: the value written, or the default, within its bounds.
+//! The tables of `gateway.toml`, one conversion each: the value written, or the default, within its
+//! bounds.
 //!
-//! Defines defaults and bounds; `gateway.toml` gives their origins, and `tests/docs.rs` checks that both agree.
+//! Defines defaults and bounds; `gateway.toml` gives their origins, and `tests/docs.rs` checks that
+//! both agree.
 
 use super::error::SpannedError;
 use super::raw::{self, AuthChoice};
@@ -117,7 +119,8 @@ fn listen_spans(server: &raw::Server) -> (Vec<Span>, Option<Span>) {
     (listen.map(Spanned::span).collect(), plain)
 }
 
-/// The configuration, if it has what gateways need that share a database. `url`: where that is named; `None`: there is none.
+/// The configuration, if it has what gateways need that share a database. `url`: where that is
+/// named; `None`: there is none.
 fn sharing(
     config: Config,
     has_own_engine: bool,
@@ -200,8 +203,8 @@ fn listened_once(
     each_once(listened.chain(others).collect())
 }
 
-/// Two listeners on one address cannot be; port 0 is another port each time. Defaults stand nowhere in the file, so
-/// they come first: the error is reported at an address that stands there.
+/// Two listeners on one address cannot be; port 0 is another port each time. Defaults stand nowhere
+/// in the file, so they come first: the error is reported at an address that stands there.
 fn each_once(mut listeners: Vec<(SocketAddr, Span)>) -> Result<(), SpannedError> {
     listeners.sort_by_key(|(_, span)| span.start);
     let mut seen = Vec::new();

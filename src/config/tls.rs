@@ -12,8 +12,9 @@ use toml::Spanned;
 /// The expected form of a certificate's name, for errors.
 pub(super) const NAME: &str = "a certificate's name: \"cn:maria\", \"email:maria@example.org\", \"dns:ci.example.org\", or \"sha256:\" and the 64 digits of its fingerprint";
 
-/// One of the names that a client's certificate has, spelled so that equal ones are equal: the common name of its
-/// subject, an e-mail address or a host name among its alternative names, its fingerprint.
+/// One of the names that a client's certificate has, spelled so that equal ones are equal: the
+/// common name of its subject, an e-mail address or a host name among its alternative names, its
+/// fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CertificateName(SmolStr);
 

@@ -16,7 +16,7 @@ const RATIO: &str = "a number from 0 to 1";
 /// `[traces]`, with a url.
 #[derive(Debug, Clone)]
 pub struct Traces {
-    /// Whether the connection has TLS.
+    /// True if the connection has TLS.
     pub secure: bool,
     /// The name or address of the collector.
     pub host: String,
@@ -34,7 +34,7 @@ pub struct Traces {
     pub ratio: Ratio,
     /// The most requests recorded in a second.
     pub max_per_second: u32,
-    /// Whether the names of users are recorded.
+    /// True if the names of users are recorded.
     pub users: bool,
     /// How long spans are gathered for a batch.
     pub interval: Duration,
@@ -47,7 +47,7 @@ pub struct Traces {
 pub struct Ratio(f64);
 
 impl Ratio {
-    /// Whether an evenly distributed random number is within this part of all numbers.
+    /// Returns whether an evenly distributed random number is within this part of all numbers.
     pub fn hits(self, random: u64) -> bool {
         // All 53 bits of a float: below one.
         let random = (random >> 11) as f64 / (1_u64 << 53) as f64;

@@ -1,6 +1,7 @@
 //! `[upstream]`, `[[upstream]]`: the runtimes behind us.
 //!
-//! Knows how its address is written and the bounds of its numbers; opens nothing but the files of its secrets.
+//! Knows how its address is written and the bounds of its numbers; opens nothing but the files of
+//! its secrets.
 
 use super::error::SpannedError;
 use super::mount;
@@ -35,7 +36,8 @@ impl Upstream {
     }
 }
 
-/// All of them; each answers for requests of its own, with its own policy over the one of all. `workers`: their number.
+/// All of them; each answers for requests of its own, with its own policy over the one of all.
+/// `workers`: their number.
 pub(super) fn upstreams(
     tables: Option<Spanned<raw::Upstreams>>,
     auth: Option<&Auth>,
@@ -142,7 +144,8 @@ fn without_tls(raw: &raw::Upstream) -> Result<(), SpannedError> {
 /// The maximum in all, and of one address.
 type Pool = (usize, usize);
 
-/// The requests and the tunnels that there may be at a time, in all and of one address: half, unless it is set.
+/// The requests and the tunnels that there may be at a time, in all and of one address: half,
+/// unless it is set.
 fn pools(raw: &mut raw::Upstream) -> Result<(Pool, Pool), SpannedError> {
     let pool = |all: Entry, share: Entry, usual: usize, least: usize| {
         let all = number(all, usual, least..=1_000_000)?;
@@ -263,7 +266,7 @@ pub(super) fn certificate(
     }
 }
 
-/// Whether this can be a bearer token (RFC 6750 §2.1).
+/// Returns whether this can be a bearer token (RFC 6750 §2.1).
 pub fn is_token(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
     !text.is_empty() && text.bytes().all(plain)

@@ -12,9 +12,10 @@ const MAX_PATH: usize = 107;
 /// Where an upstream listens.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UpstreamUrl {
-    /// Whether it is spoken to over TLS.
+    /// True if it is spoken to over TLS.
     pub(super) secure: bool,
-    /// A name, or an address without brackets; of a socket `localhost`, as clients that name no host mean it.
+    /// A name, or an address without brackets; of a socket `localhost`, as clients that name no
+    /// host mean it.
     pub(super) host: String,
     /// The port; of a socket 80.
     pub(super) port: u16,
@@ -69,8 +70,8 @@ pub(super) fn socket_path(path: &str, base: &Path) -> Option<PathBuf> {
     (is_file && path.as_os_str().len() <= MAX_PATH).then_some(path)
 }
 
-/// Scheme, host and port. Nothing else may stand there: a path would be another root than the editor sees, and a
-/// password belongs into a file.
+/// Scheme, host and port. Nothing else may stand there: a path would be another root than the
+/// editor sees, and a password belongs into a file.
 fn address(url: &str) -> Option<(bool, String, u16)> {
     let (secure, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
         (Some(rest), _) => (false, rest),

@@ -1,7 +1,8 @@
-//! The settings of a `gateway.toml` as they are written, for people: each with its value, unless it may be a secret.
+//! The settings of a `gateway.toml` as they are written, for people: each with its value, unless it
+//! may be a secret.
 //!
-//! Closed by default: a value is shown only if its setting is in [`PUBLIC`]; of one in [`ORIGINS`] scheme, host and port
-//! are. `${NAME}` stays as it is written.
+//! Closed by default: a value is shown only if its setting is in [`PUBLIC`]; of one in [`ORIGINS`]
+//! scheme, host and port are. `${NAME}` stays as it is written.
 
 use crypto::{Secret, hex, sha256};
 use std::collections::HashSet;
@@ -34,7 +35,7 @@ pub struct SettingChange<'f> {
 }
 
 impl WrittenSetting {
-    /// Whether both have the same value.
+    /// Returns whether both have the same value.
     pub fn has_value_of(&self, other: &Self) -> bool {
         self.digest == other.digest
     }
@@ -54,7 +55,8 @@ pub fn written(text: &str) -> Vec<WrittenSetting> {
     walk.found.into_iter().map(|(_, setting)| setting).collect()
 }
 
-/// The settings in which two files differ: those of the second in its order, then those that only the first has.
+/// The settings in which two files differ: those of the second in its order, then those that only
+/// the first has.
 pub fn changes<'f>(
     before: &'f [WrittenSetting],
     after: &'f [WrittenSetting],
@@ -160,7 +162,7 @@ fn shown(kind: &str, value: &Value) -> Option<serde_json::Value> {
     Some(origin(url).into())
 }
 
-/// Whether it has no tables, in which other settings could stand.
+/// Returns whether it has no tables, in which other settings could stand.
 fn is_plain(value: &Value) -> bool {
     match value {
         Value::Table(_) => false,

@@ -1,5 +1,5 @@
-//! The part of the build script for the console: compresses its files, so that the program has them both ways and compresses
-//! nothing while it runs.
+//! The part of the build script for the console: compresses its files, so that the program has them
+//! both ways and compresses nothing while it runs.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ const WEB: &str = "src/console/web";
 /// The page itself is not one of them: it has their version in it.
 const PAGE: &str = "index.html";
 
-/// Brotli's quality (0 to 11): 11 makes them 5 % smaller and takes six times as long in an unoptimised build script.
+/// Brotli's quality (0 to 11): 11 makes them 5 % smaller and takes six times as long in an
+/// unoptimised build script.
 const QUALITY: i32 = 9;
 
 pub(super) fn compress() -> io::Result<()> {

@@ -1,6 +1,8 @@
-//! The console: a web page for people who look after flows. Its files are part of the program, as they are and compressed.
+//! The console: a web page for people who look after flows. Its files are part of the program, as
+//! they are and compressed.
 //!
-//! Knows the files, their names and media types; nothing of HTTP, users or flows: the page asks the API for those.
+//! Knows the files, their names and media types; nothing of HTTP, users or flows: the page asks the
+//! API for those.
 
 use crypto::{hex, sha256};
 use std::sync::LazyLock;
@@ -29,8 +31,8 @@ pub fn page() -> &'static str {
     &FILLED
 }
 
-/// The version of the page and all files: another one when a byte of them differs. It is a part of the files' paths, so
-/// that browsers may keep them for ever.
+/// The version of the page and all files: another one when a byte of them differs. It is a part of
+/// the files' paths, so that browsers may keep them for ever.
 pub fn version() -> &'static str {
     static DIGEST: LazyLock<String> = LazyLock::new(|| {
         let mut all = PAGE.as_bytes().to_vec();

@@ -17,7 +17,8 @@ pub struct Approval {
 }
 
 impl Approval {
-    /// Begins the approval of a proposal. `now` gives the permissions of its user; `None`: the user is gone.
+    /// Begins the approval of a proposal. `now` gives the permissions of its user; `None`: the user
+    /// is gone.
     pub(super) fn begin(
         proposal: Proposal,
         now: impl Fn() -> Option<Permissions> + Send + Sync + 'static,
@@ -50,7 +51,8 @@ impl Approval {
         facts["proposed_by"] = self.proposal.user.as_str().into();
     }
 
-    /// Makes the entry of the history that of the user who proposed the change, and names the one who approved it.
+    /// Makes the entry of the history that of the user who proposed the change, and names the one
+    /// who approved it.
     pub(super) fn sign(&self, entry: &mut Revision) {
         let (number, approver) = (self.proposal.number, std::mem::take(&mut entry.user));
         entry.message = [self.proposal.message.as_str(), &entry.message]
@@ -67,8 +69,9 @@ impl Approval {
     }
 }
 
-/// Refuses an approval by the user of the proposal, or by the user who made the service token of the proposal, and by
-/// callers who are no users. A service token has no user, so it could be one more pair of the same eyes.
+/// Refuses an approval by the user of the proposal, or by the user who made the service token of
+/// the proposal, and by callers who are no users. A service token has no user, so it could be one
+/// more pair of the same eyes.
 pub(super) fn may_approve(
     caller: Option<&Caller>,
     proposal: &Proposal,

@@ -1,4 +1,5 @@
-//! The flow set to be active after a deployment, made of the submission and of the one active before it.
+//! The flow set to be active after a deployment, made of the submission and of the one active
+//! before it.
 
 use super::four_eyes::SentCredentials;
 use super::{Active, Error, Request};
@@ -27,7 +28,8 @@ pub(super) struct Next {
 }
 
 impl Request {
-    /// The deployment type; a single flow is a `flows` deployment (docs/reference/node-red-engine.md §1.2).
+    /// The deployment type; a single flow is a `flows` deployment
+    /// (docs/reference/node-red-engine.md §1.2).
     pub(super) fn kind(&self) -> DeploymentType {
         match self {
             Self::Flows { kind, .. } => *kind,
@@ -50,8 +52,8 @@ pub(super) async fn next(
     }
 }
 
-/// Makes it of what was sent and of the flow set before; `None`: it is the one in storage. What the caller does not see
-/// stays as it is.
+/// Makes it of what was sent and of the flow set before; `None`: it is the one in storage. What the
+/// caller does not see stays as it is.
 pub(super) fn proposed(
     request: Request,
     before: &Active,
@@ -103,8 +105,8 @@ fn whole(
     }
     if sight.is_whole() {
         check_elements(&submission.flows)?;
-        // A policy sees no change where the content is the same; the engine could run another order of keys, or `0.0` for
-        // `0`, otherwise. So what no policy has seen does not change.
+        // A policy sees no change where the content is the same; the engine could run another order
+        // of keys, or `0.0` for `0`, otherwise. So what no policy has seen does not change.
         let flows = if by.cover_all() {
             submission.flows
         } else {

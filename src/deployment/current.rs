@@ -46,7 +46,8 @@ impl Active {
 }
 
 impl Deployments {
-    /// The active flow set; an upstream is asked for it. Credentials of an upstream are not known here.
+    /// The active flow set; an upstream is asked for it. Credentials of an upstream are not known
+    /// here.
     pub async fn current(&self, watch: &mut AuthWatch) -> Result<Arc<Active>, Error> {
         let Some(upstream) = self.runtime.upstream() else {
             return Ok(self.active());
@@ -56,7 +57,8 @@ impl Deployments {
         Ok(found.active.ok_or(unread)?)
     }
 
-    /// The same after this revision was announced: if it is the one that was seen last, an upstream is not asked again.
+    /// The same after this revision was announced: if it is the one that was seen last, an upstream
+    /// is not asked again.
     pub async fn announced(
         &self,
         rev: Option<&str>,
@@ -69,8 +71,8 @@ impl Deployments {
         }
     }
 
-    /// The flow set that is active as far as is known without asking; an empty one, if nothing is known. What differs little
-    /// from it is read quickly.
+    /// The flow set that is active as far as is known without asking; an empty one, if nothing is
+    /// known. What differs little from it is read quickly.
     pub fn known(&self) -> Arc<FlowSet> {
         let seen = self.seen_there.load();
         let seen = seen.as_ref().map(|seen| Arc::clone(&seen.active.flows));
@@ -101,8 +103,8 @@ impl Deployments {
         Ok(Found::readable(&active))
     }
 
-    /// Keeps the flow set that an upstream has after a change of ours, under the tag of flowgate's own engine; others will
-    /// have given it another tag, and show it.
+    /// Keeps the flow set that an upstream has after a change of ours, under the tag of flowgate's
+    /// own engine; others will have given it another tag, and show it.
     pub(super) fn sent_there(&self, flows: &Arc<FlowSet>, rev: &str) {
         let active = Active::there(Arc::clone(flows), rev.to_owned());
         self.keep_seen(Arc::new(active), entity_tag(rev).try_into().ok());

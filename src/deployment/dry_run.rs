@@ -1,6 +1,8 @@
-//! The dry run of a deployment: what would refuse it, what is suspicious in it, and what it would stop, start and rewire.
+//! The dry run of a deployment: what would refuse it, what is suspicious in it, and what it would
+//! stop, start and rewire.
 //!
-//! Changes nothing and waits for no deployment, so another one may come between it and the deployment itself.
+//! Changes nothing and waits for no deployment, so another one may come between it and the
+//! deployment itself.
 
 use super::candidate::proposed;
 use super::permit::{permissions, who};
@@ -18,7 +20,7 @@ use std::pin::pin;
 pub struct Checked {
     /// The active revision.
     pub rev: String,
-    /// Whether the submission names another one.
+    /// True if the submission names another one.
     pub stale: bool,
     /// What the policy says about it.
     pub judgement: Judgement,
@@ -35,7 +37,8 @@ pub struct Judgement {
     pub approval: Option<Violation>,
     /// The findings in the flow set that would be active.
     pub findings: Vec<Finding>,
-    /// The flow set that would be active, and the nodes whose credentials are sent; `None`: it is refused before.
+    /// The flow set that would be active, and the nodes whose credentials are sent; `None`: it is
+    /// refused before.
     after: Option<(Active, HashSet<SmolStr>)>,
 }
 
@@ -79,7 +82,8 @@ impl Deployments {
     }
 }
 
-/// Judges a submission for a file of flows, without a runtime: neither its revision nor a freeze counts.
+/// Judges a submission for a file of flows, without a runtime: neither its revision nor a freeze
+/// counts.
 pub fn judge_file(
     policy: &Policy,
     who: Who<'_>,
@@ -91,7 +95,8 @@ pub fn judge_file(
     judge(policy, who, &before, submission, types)
 }
 
-/// Compares a submission with the policy as a deployment does: what its caller does not see stays as it is.
+/// Compares a submission with the policy as a deployment does: what its caller does not see stays
+/// as it is.
 fn judge(
     policy: &Policy,
     who: Who<'_>,

@@ -29,7 +29,8 @@ pub struct Forward {
     pub change: Change,
     /// The purpose of the change.
     pub purpose: Purpose,
-    /// Whether the body of the change is still to be made: the whole flow set, of a caller who sees some flows.
+    /// True if the body of the change is still to be made: the whole flow set, of a caller who sees
+    /// some flows.
     pub merges: bool,
 }
 
@@ -82,9 +83,9 @@ impl Deployments {
         }
     }
 
-    /// Sends one change to its end, whatever becomes of the caller. Must run as a task of the control runtime. An error
-    /// of the upstream leaves open whether it has happened; only a change that was refused for the gateway's token, and
-    /// so has not happened, is sent again.
+    /// Sends one change to its end, whatever becomes of the caller. Must run as a task of the
+    /// control runtime. An error of the upstream leaves open whether it has happened; only a change
+    /// that was refused for the gateway's token, and so has not happened, is sent again.
     pub async fn forward(
         &self,
         forward: Forward,
@@ -120,7 +121,8 @@ impl Deployments {
         }
         phases.end(Phase::Plan);
 
-        // account: recorded before it happens; if that fails the change is refused, as `audit.on_failure` requires
+        // account: recorded before it happens; if that fails the change is refused, as
+        // `audit.on_failure` requires
         facts["upstream"] = upstream.name().into();
         facts["before"] = json!(rev.as_ref().or(known.as_ref()));
         let recorded = self.audit.durable(begin, by.actor, by.now, facts.clone());
@@ -149,7 +151,8 @@ impl Deployments {
         if let Outcome::Done(rev) = &changed.outcome {
             facts["rev"] = json!(rev);
             let change = changes_flows.then_some((kind, flows));
-            // It has happened: its beginning is recorded, and a failure to record its end is logged.
+            // It has happened: its beginning is recorded, and a failure to record its end is
+            // logged.
             let recorded = self.audit.durable(done, by.actor, by.now, facts);
             let followed = self.follow_up(old, rev.clone(), change, &by);
             *known = tokio::join!(recorded, followed).1;
@@ -157,7 +160,8 @@ impl Deployments {
         Ok(Forwarded { changed, flow })
     }
 
-    /// The flow set that is to be changed, if it is known; an error: it is another one than the change names.
+    /// The flow set that is to be changed, if it is known; an error: it is another one than the
+    /// change names.
     async fn base(
         &self,
         purpose: &Purpose,
@@ -176,8 +180,8 @@ impl Deployments {
         Ok(found.active)
     }
 
-    /// What follows a change that has happened: its proposal is closed, the history has it, and its flows are watched.
-    /// Answers the revision, if it is known.
+    /// What follows a change that has happened: its proposal is closed, the history has it, and its
+    /// flows are watched. Answers the revision, if it is known.
     async fn follow_up(
         &self,
         before: Option<Arc<Active>>,
@@ -200,8 +204,8 @@ impl Deployments {
         rev
     }
 
-    /// The flow set that the upstream has now, if the revision, the policy or the history needs it. The history alone
-    /// holds up no change.
+    /// The flow set that the upstream has now, if the revision, the policy or the history needs it.
+    /// The history alone holds up no change.
     async fn found(
         &self,
         purpose: &Purpose,
@@ -247,7 +251,8 @@ impl Deployments {
         Ok(())
     }
 
-    /// The change as it is to be sent, and what it leads to, if that is known; refuses what the policy does not allow.
+    /// The change as it is to be sent, and what it leads to, if that is known; refuses what the
+    /// policy does not allow.
     async fn permitted(
         &self,
         forward: Forward,
@@ -276,8 +281,8 @@ impl Deployments {
         Ok((change, flows))
     }
 
-    /// The flow set before, if the change is compared with it; an error: it must be, and cannot be read. The upstream
-    /// alone knows what it reads from its storage again.
+    /// The flow set before, if the change is compared with it; an error: it must be, and cannot be
+    /// read. The upstream alone knows what it reads from its storage again.
     fn readable(
         &self,
         request: &Request,
@@ -292,7 +297,7 @@ impl Deployments {
         }
     }
 
-    /// Whether a rule needs the flow set before. That of a proposal is its base.
+    /// Returns whether a rule needs the flow set before. That of a proposal is its base.
     fn is_compared(&self, by: &Authorized<'_>) -> bool {
         by.approval.is_some() || self.compares(by.watch)
     }
@@ -371,7 +376,7 @@ impl Purpose {
         }
     }
 
-    /// Whether the change shows the flow set that it leads to.
+    /// Returns whether the change shows the flow set that it leads to.
     fn is_shown(&self) -> bool {
         !matches!(self, Self::Flows(Request::Reload) | Self::State(_))
     }

@@ -1,5 +1,5 @@
-//! Four eyes: a change that needs approval becomes a proposal instead of a deployment, and a proposal that another user
-//! approves becomes one.
+//! Four eyes: a change that needs approval becomes a proposal instead of a deployment, and a
+//! proposal that another user approves becomes one.
 //!
 //! All of it happens under the deploy lock, so a proposal is decided once.
 
@@ -36,8 +36,8 @@ pub(super) struct Draft<'a> {
 }
 
 impl Deployments {
-    /// Lets a change go on that needs no approval or has one. Any other becomes a proposal, which is the error.
-    /// `judged`: the permissions by which the policy has allowed it.
+    /// Lets a change go on that needs no approval or has one. Any other becomes a proposal, which
+    /// is the error. `judged`: the permissions by which the policy has allowed it.
     pub(super) async fn four_eyes(
         &self,
         draft: Draft<'_>,
@@ -113,7 +113,8 @@ impl Deployments {
         Ok(Error::Proposed(number))
     }
 
-    /// Refuses a proposal whose user may not change this any more. Types that the runtime lacks were checked before.
+    /// Refuses a proposal whose user may not change this any more. Types that the runtime lacks
+    /// were checked before.
     fn proposer_may(&self, approval: &Approval, asked: &Deployment<'_>) -> Result<(), Error> {
         let who = Who {
             user: &approval.proposal.user,
@@ -134,7 +135,8 @@ impl Deployments {
         .into())
     }
 
-    /// Refuses a proposal that was decided, has expired or got another base since the approval began.
+    /// Refuses a proposal that was decided, has expired or got another base since the approval
+    /// began.
     async fn is_unchanged(&self, proposal: &Proposal, now: u64) -> Result<(), Error> {
         let current = self.open_proposal(proposal.number, now).await?;
         if current.base == proposal.base {
@@ -144,8 +146,8 @@ impl Deployments {
         }
     }
 
-    /// Closes the proposal that was deployed, if it was one. It has happened: a failure is logged, and the proposal is
-    /// stale.
+    /// Closes the proposal that was deployed, if it was one. It has happened: a failure is logged,
+    /// and the proposal is stale.
     pub(super) async fn close_approved(&self, rev: &str, by: &Authorized<'_>) {
         let Some(approval) = by.approval else { return };
         let number = approval.proposal.number;

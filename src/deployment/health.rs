@@ -102,7 +102,8 @@ impl Deployments {
         self.changes.send_replace(change);
     }
 
-    /// The same of a deployment to an upstream, which is asked for its revision if its answer has not named it.
+    /// The same of a deployment to an upstream, which is asked for its revision if its answer has
+    /// not named it.
     pub(super) async fn tell_change_there(
         &self,
         before: Option<Arc<Active>>,
@@ -184,8 +185,8 @@ impl Deployments {
         }
     }
 
-    /// Deploys flows that were well again, unless another revision than the unhealthy one is active by now. `now`:
-    /// seconds since 1970. Answers the new revision.
+    /// Deploys flows that were well again, unless another revision than the unhealthy one is active
+    /// by now. `now`: seconds since 1970. Answers the new revision.
     pub async fn fall_back(
         &self,
         bad: &str,

@@ -1,4 +1,5 @@
-//! Deployments: lock, revision, policy, plan, store, apply, announce, in this order; by requests and at the start.
+//! Deployments: lock, revision, policy, plan, store, apply, announce, in this order; by requests
+//! and at the start.
 //!
 //! Nothing is changed until the new flow set is durable. Depends on no HTTP.
 
@@ -228,7 +229,7 @@ impl Deployments {
         self.active.subscribe()
     }
 
-    /// Whether flows run.
+    /// Returns whether flows run.
     pub fn running(&self) -> bool {
         self.runtime.running()
     }
@@ -243,13 +244,15 @@ impl Deployments {
         self.runtime.stopped_flows()
     }
 
-    /// The revision that was set aside because it did not start, while the flow set before it is active.
+    /// The revision that was set aside because it did not start, while the flow set before it is
+    /// active.
     pub fn set_aside(&self) -> Option<String> {
         self.set_aside.lock().clone()
     }
 
-    /// Runs one deployment to its end, whatever becomes of the caller. Must run as a task of the control runtime.
-    /// An error leaves everything as it was; the caller records it, see [`refusal`].
+    /// Runs one deployment to its end, whatever becomes of the caller. Must run as a task of the
+    /// control runtime. An error leaves everything as it was; the caller records it, see
+    /// [`refusal`].
     pub async fn deploy(
         &self,
         request: Request,
@@ -314,7 +317,8 @@ impl Deployments {
         Ok(Deployed { rev, flow })
     }
 
-    /// Tells editors, the watch over the flows and the proposal that was approved that other flows are active.
+    /// Tells editors, the watch over the flows and the proposal that was approved that other flows
+    /// are active.
     async fn announce(&self, before: Arc<Active>, active: Arc<Active>, by: &Authorized<'_>) {
         let rev = active.rev.clone();
         let after = Arc::clone(&active.flows);
@@ -325,8 +329,8 @@ impl Deployments {
         self.close_approved(&rev, by).await;
     }
 
-    /// Records and stores a flow set, side by side: if it cannot be recorded it is taken back, as `audit.on_failure`
-    /// requires. With both done, it is the one that every start finds.
+    /// Records and stores a flow set, side by side: if it cannot be recorded it is taken back, as
+    /// `audit.on_failure` requires. With both done, it is the one that every start finds.
     async fn account_and_store(
         &self,
         before: &Active,
@@ -400,15 +404,15 @@ impl Deployments {
         self.runtime.set_running(running).await
     }
 
-    /// The flows have run for as long as shows that they can: their starts do not count any more. Waits for ever if
-    /// the engine does not answer.
+    /// The flows have run for as long as shows that they can: their starts do not count any more.
+    /// Waits for ever if the engine does not answer.
     pub async fn settle(&self) -> Result<(), Error> {
         self.runtime.answer().await?;
         self.store.forget_starts().await.map_err(Error::Store)
     }
 
-    /// Closes the flows, once every deployment that was asked for has ended. A start that comes to this end was a good
-    /// one.
+    /// Closes the flows, once every deployment that was asked for has ended. A start that comes to
+    /// this end was a good one.
     pub async fn close(&self) {
         let _lock = self.deploy_lock.lock().await;
         self.runtime.close().await;
@@ -434,7 +438,8 @@ impl Deployments {
         Ok(())
     }
 
-    /// A `rev` that is sent must be the active one (docs/reference/admin-api.md §4.4, revision rules).
+    /// A `rev` that is sent must be the active one (docs/reference/admin-api.md §4.4, revision
+    /// rules).
     fn check(&self, submission: &Submission, active: &Active) -> Result<(), Error> {
         match &submission.rev {
             Some(rev) if *rev != active.rev => {
@@ -447,7 +452,8 @@ impl Deployments {
         }
     }
 
-    /// Flow files that were edited meanwhile become a revision of the history before they are replaced.
+    /// Flow files that were edited meanwhile become a revision of the history before they are
+    /// replaced.
     async fn keep_outside_edit(&self, actor: &Actor, now: u64) -> Result<(), Error> {
         let Some(edit) = self.store.edited_outside().await.map_err(Error::Store)? else {
             return Ok(());
@@ -511,8 +517,8 @@ fn entry(actor: &Actor, kind: &str, at: u64) -> Revision {
     }
 }
 
-/// A name that no deployment had before, of an identical flow set neither (docs/reference/admin-api.md §3): 64
-/// hexadecimal digits, as Node-RED's are.
+/// A name that no deployment had before, of an identical flow set neither
+/// (docs/reference/admin-api.md §3): 64 hexadecimal digits, as Node-RED's are.
 fn fresh_rev() -> String {
     crypto::hex(&crypto::random::<32>())
 }

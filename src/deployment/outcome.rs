@@ -1,4 +1,5 @@
-//! Deployment outcomes as the audit log and the metrics name them: how much changes, and why a deployment failed.
+//! Deployment outcomes as the audit log and the metrics name them: how much changes, and why a
+//! deployment failed.
 
 use super::{Authorized, Error};
 use crate::metrics::Deployed;
@@ -6,8 +7,8 @@ use crate::policy::Rule;
 use flows::Counts;
 use serde_json::{Value, json};
 
-/// Adds how many elements of the flow set a deployment adds, changes and removes. Unlike for restarts, a node that was
-/// only moved counts as changed: the audit log describes the file.
+/// Adds how many elements of the flow set a deployment adds, changes and removes. Unlike for
+/// restarts, a node that was only moved counts as changed: the audit log describes the file.
 pub(super) fn counts(facts: &mut Value, counts: &Counts) {
     facts["nodes"] = counts.nodes.into();
     facts["added"] = counts.added.into();
@@ -15,7 +16,8 @@ pub(super) fn counts(facts: &mut Value, counts: &Counts) {
     facts["removed"] = counts.removed.into();
 }
 
-/// Adds what the client says about the change, if it says anything, and the proposal that it approves.
+/// Adds what the client says about the change, if it says anything, and the proposal that it
+/// approves.
 pub(super) fn said(facts: &mut Value, by: &Authorized<'_>) {
     if !by.message.is_empty() {
         facts["message"] = by.message.into();

@@ -1,4 +1,5 @@
-//! Applies the policy to a deployment: asks the runtime for what the rules need, and counts what they refuse.
+//! Applies the policy to a deployment: asks the runtime for what the rules need, and counts what
+//! they refuse.
 
 use super::approval::Approval;
 use super::{Active, Deployments, Error, Request};
@@ -25,7 +26,8 @@ impl Deployments {
         self.allowed(self.closed(now))
     }
 
-    /// Whether a request may be tried at all: its revision is the active one, or the policy needs none.
+    /// Whether a request may be tried at all: its revision is the active one, or the policy needs
+    /// none.
     pub(super) fn permit_request(
         &self,
         request: &Request,
@@ -81,7 +83,7 @@ impl Deployments {
         self.allowed(verdict)
     }
 
-    /// Whether [`permit`](Self::permit) needs the active flow set.
+    /// Returns whether [`permit`](Self::permit) needs the active flow set.
     pub(super) fn compares(&self, watch: &AuthWatch) -> bool {
         let permissions = permissions(watch.caller());
         let (policy, who) = (self.policy.load(), who(watch.caller(), &permissions));
@@ -127,8 +129,9 @@ impl Deployments {
     }
 }
 
-/// The authorization once more, right before the act: what was permitted was so by these permissions, and not by those
-/// that the caller may have got since. The same of the user who proposed it, if it is approved.
+/// The authorization once more, right before the act: what was permitted was so by these
+/// permissions, and not by those that the caller may have got since. The same of the user who
+/// proposed it, if it is approved.
 pub(super) fn still_permitted(
     by: &Permissions,
     watch: &mut AuthWatch,

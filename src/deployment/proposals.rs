@@ -1,5 +1,5 @@
-//! Proposals: changes that wait for the approval of another user. Reads, rejects, withdraws, rebases and expires them;
-//! [`super::four_eyes`] makes and approves them.
+//! Proposals: changes that wait for the approval of another user. Reads, rejects, withdraws,
+//! rebases and expires them; [`super::four_eyes`] makes and approves them.
 
 use super::approval::Approval;
 use super::permit::permissions;
@@ -56,7 +56,8 @@ impl Deployments {
         content.map_err(Error::Store)
     }
 
-    /// Begins the approval of an open proposal: it, and what is to be deployed. `permissions` gives those of a user.
+    /// Begins the approval of an open proposal: it, and what is to be deployed. `permissions` gives
+    /// those of a user.
     pub async fn approval(
         &self,
         number: u64,

@@ -18,7 +18,8 @@ use tokio::sync::{Mutex, watch};
 /// The result of reading the flow files.
 enum Found {
     Flows(Active),
-    /// They have ended the process too often for another try: the revision that they are, and how often.
+    /// They have ended the process too often for another try: the revision that they are, and how
+    /// often.
     CrashLoop(String, u32),
 }
 
@@ -57,8 +58,8 @@ impl StartContext {
 }
 
 impl Deployments {
-    /// Loads the stored flow set and makes it live. Broken flow files stop nothing but the flows: they stay as they
-    /// are, and nothing runs until they are repaired (and reloaded) or replaced.
+    /// Loads the stored flow set and makes it live. Broken flow files stop nothing but the flows:
+    /// they stay as they are, and nothing runs until they are repaired (and reloaded) or replaced.
     pub async fn open(
         runtime: Runtime,
         config: &config::Engine,
@@ -130,8 +131,8 @@ impl Start {
         })
     }
 
-    /// Counts the start. After `attempts` failed ones it starts the flow set before; if there is none, or if
-    /// that was done already, nothing: a user can still sign in and repair the flows.
+    /// Counts the start. After `attempts` failed ones it starts the flow set before; if there is
+    /// none, or if that was done already, nothing: a user can still sign in and repair the flows.
     async fn counted(active: Active, attempts: u32, context: &StartContext) -> Result<Self, Error> {
         let store = &context.store;
         let failed = store.begin_start(&active.rev).await.map_err(Error::Store)?;

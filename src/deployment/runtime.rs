@@ -124,7 +124,7 @@ impl Runtime {
         }
     }
 
-    /// Whether flows run, or would if none of their types were missing.
+    /// Returns whether flows run, or would if none of their types were missing.
     pub(super) fn running(&self) -> bool {
         match *self {
             #[cfg(feature = "engine")]

@@ -1,4 +1,5 @@
-//! The part of the flows that an engine of a cluster runs, and the flows that it follows because the main engine has them.
+//! The part of the flows that an engine of a cluster runs, and the flows that it follows because
+//! the main engine has them.
 
 #[cfg(feature = "engine")]
 use super::Error;
@@ -44,7 +45,8 @@ impl Deployments {
         plan_of(parts, sent, kind, restart)
     }
 
-    /// Takes over the flows that the main engine of a cluster has, and whether they run. Must run as a task of the control runtime.
+    /// Takes over the flows that the main engine of a cluster has, and whether they run. Must run
+    /// as a task of the control runtime.
     #[cfg(feature = "engine")]
     pub async fn follow(&self, state: EngineState, now: u64) -> Result<(), Error> {
         let _lock = self.deploy_lock.lock().await;

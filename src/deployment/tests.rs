@@ -321,7 +321,8 @@ async fn rights_that_are_withdrawn_between_the_policy_and_the_store_cancel_the_d
         let deploy = deployments.deploy(flows(&tab("a"), None), by(&actor, &mut watch), Clock::now);
         let mut waiting = pin!(deploy);
         let mut context = Context::from_waker(Waker::noop());
-        // The policy has allowed it; it waits for the store to look at the files, which waits for another deployment.
+        // The policy has allowed it; it waits for the store to look at the files, which waits for
+        // another deployment.
         let (permit, permitted) = oneshot::channel();
         let other = deployments.active().record(&actor, "full", None, NOW);
         let mut other = pin!(deployments.store.commit_if(other, permitted));

@@ -6,7 +6,8 @@ use crate::store;
 use std::ops::{Deref, DerefMut};
 use tokio::sync::MutexGuard;
 
-/// The turn of a deployment. In it: the revision that the upstream had after the last change of this gateway.
+/// The turn of a deployment. In it: the revision that the upstream had after the last change of
+/// this gateway.
 pub(super) struct Turn<'a> {
     known: MutexGuard<'a, Option<String>>,
     shared: Option<store::Turn>,

@@ -1,4 +1,5 @@
-//! Keeps the history of an upstream: each change that it has accepted, and the changes that others have made there.
+//! Keeps the history of an upstream: each change that it has accepted, and the changes that others
+//! have made there.
 //!
 //! A change is kept as an intent before it is sent. A failure of the history fails no deployment
 //! that was sent: it is logged, and the next one finds the change at the upstream, as that of its
@@ -33,7 +34,7 @@ pub(super) struct ChangedFlows {
     pub(super) sent: HashSet<SmolStr>,
     /// The credentials that were sent: inside nodes, which are merged, and beside the flows.
     pub(super) submitted: SentCredentials,
-    /// Whether the upstream takes it over as it is, without ids of its own.
+    /// True if the upstream takes it over as it is, without ids of its own.
     pub(super) is_exact: bool,
     /// The id of a flow that was added.
     pub(super) flow: Option<String>,
@@ -57,8 +58,8 @@ impl ChangedFlows {
 }
 
 impl Deployments {
-    /// Records that others have deployed there since the last change of ours, after which it had `known`. An error: the history that
-    /// gateways share cannot be read or written.
+    /// Records that others have deployed there since the last change of ours, after which it had
+    /// `known`. An error: the history that gateways share cannot be read or written.
     pub(super) async fn notice_outside_edit(
         &self,
         known: &mut Option<String>,
@@ -131,7 +132,8 @@ impl Deployments {
         Ok(newest.map(|newest| newest.rev))
     }
 
-    /// What a deployment cannot do without where gateways share the history; elsewhere a failure is logged.
+    /// What a deployment cannot do without where gateways share the history; elsewhere a failure is
+    /// logged.
     fn needed<T>(
         &self,
         upstream: &Upstream,
@@ -174,8 +176,9 @@ impl Deployments {
         }
     }
 
-    /// Adds a change that the upstream has accepted, and returns the revision that it has now. Its response and the change
-    /// tell revision and flow set of `POST /flows`; else both are read there.
+    /// Adds a change that the upstream has accepted, and returns the revision that it has now. Its
+    /// response and the change tell revision and flow set of `POST /flows`; else both are read
+    /// there.
     pub(super) async fn keep_change(
         &self,
         kind: &str,

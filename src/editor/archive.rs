@@ -1,6 +1,7 @@
 //! Unpacks a package of npm: a tar file in gzip, whose paths begin with a folder that is left out.
 //!
-//! Writes regular files and folders below one folder and nothing else, of limited number and size, with modes of its own.
+//! Writes regular files and folders below one folder and nothing else, of limited number and size,
+//! with modes of its own.
 
 use flate2::read::GzDecoder;
 use std::fs::{self, OpenOptions};
@@ -9,7 +10,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use tar::{Archive, EntryType};
 
-/// Bytes of a package when it is unpacked, with the heads of its files. Our choice: the editor has 40 MiB.
+/// Bytes of a package when it is unpacked, with the heads of its files. Our choice: the editor has
+/// 40 MiB.
 const MAX_BYTES: u64 = 256 << 20;
 /// Entries of a package. Our choice: the editor has 1,200.
 const MAX_ENTRIES: usize = 20_000;

@@ -1,4 +1,5 @@
-//! The editor's words in many languages: one JSON file for each part and language, what is missing in English.
+//! The editor's words in many languages: one JSON file for each part and language, what is missing
+//! in English.
 //!
 //! Does what Node-RED's `i18n.js` does with them, where it can be seen from outside.
 

@@ -1,5 +1,5 @@
-//! The example flows that come with the core nodes and with packages: folders with JSON files, shown without their
-//! `.json`.
+//! The example flows that come with the core nodes and with packages: folders with JSON files,
+//! shown without their `.json`.
 
 use super::CORE;
 use super::files::Folder;

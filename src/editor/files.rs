@@ -1,4 +1,5 @@
-//! Files of a package: found by the parts of a path, never outside of the package, wherever links lead.
+//! Files of a package: found by the parts of a path, never outside of the package, wherever links
+//! lead.
 //!
 //! Knows names, kinds and dates of files; nothing of what is in them.
 

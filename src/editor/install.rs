@@ -1,4 +1,5 @@
-//! Puts the stock editor's packages into a folder: verified, unpacked beside it, and renamed into place as a whole.
+//! Puts the stock editor's packages into a folder: verified, unpacked beside it, and renamed into
+//! place as a whole.
 
 use super::archive::{ArchiveError, unpack};
 use super::{CLIENT, Editor, Error, NODES};
@@ -82,8 +83,8 @@ impl PinnedPackage {
     }
 }
 
-/// Installs packages, each with its archive, as the `node_modules` of this path. What was installed there before stays
-/// until it is replaced as a whole.
+/// Installs packages, each with its archive, as the `node_modules` of this path. What was installed
+/// there before stays until it is replaced as a whole.
 pub fn install(packages: &[(PinnedPackage, Vec<u8>)], modules: &Path) -> Result<(), InstallError> {
     for (package, archive) in packages {
         package.verify(archive)?;

@@ -1,7 +1,9 @@
-//! The stock editor, as npm has installed it: its page, its files, and what its palette offers on our engine.
+//! The stock editor, as npm has installed it: its page, its files, and what its palette offers on
+//! our engine.
 //!
-//! Knows how `@node-red/editor-client` and `@node-red/nodes` are laid out, 4.1 and 5.0. Runs nothing of them, keeps
-//! none of their files in memory, and never reads outside of them. Everything here may wait for the disk.
+//! Knows how `@node-red/editor-client` and `@node-red/nodes` are laid out, 4.1 and 5.0. Runs
+//! nothing of them, keeps none of their files in memory, and never reads outside of them.
+//! Everything here may wait for the disk.
 
 mod archive;
 mod catalog;
@@ -40,10 +42,11 @@ const NODES: &str = "@node-red/nodes";
 /// The icon of a node whose own is not there (docs/reference/node-red-admin-api.md §2).
 const ANY_ICON: [&str; 5] = ["public", "red", "images", "icons", "arrow-in.svg"];
 
-/// Answers at a time with parts of the editor, which need no sign-in. Our choice: a browser loads some sixty, and
-/// each takes an open file and up to 64 KiB.
+/// Answers at a time with parts of the editor, which need no sign-in. Our choice: a browser loads
+/// some sixty, and each takes an open file and up to 64 KiB.
 const ANSWERS: usize = 256;
-/// The same for one address. Our choice: half, so that no address takes all; a browser requests some sixty at once.
+/// The same for one address. Our choice: half, so that no address takes all; a browser requests
+/// some sixty at once.
 const ANSWERS_PER_ADDRESS: usize = ANSWERS / 2;
 
 /// A place among those answers, until dropped.
@@ -89,7 +92,8 @@ pub struct Editor {
 }
 
 impl Editor {
-    /// Looks for the packages in a `node_modules`. Offered are the node sets of which all types are `known`.
+    /// Looks for the packages in a `node_modules`. Offered are the node sets of which all types are
+    /// `known`.
     pub fn open(modules: &Path, known: impl Fn(&str) -> bool) -> Result<Self, Error> {
         let client = package(modules, CLIENT)?;
         let nodes = package(modules, NODES)?;
@@ -135,8 +139,8 @@ impl Editor {
         packages.map(|packages| packages.now()).unwrap_or_default()
     }
 
-    /// Waits until this address has a place for one more answer with a part of the editor, which it keeps until its
-    /// end.
+    /// Waits until this address has a place for one more answer with a part of the editor, which it
+    /// keeps until its end.
     pub async fn place(&self, address: IpAddr) -> FilePermit {
         let mut place = self.places.grant(address);
         place.grow(1).await;
@@ -214,7 +218,8 @@ impl Editor {
         Ok(icons)
     }
 
-    /// The appearance and edit forms of the palette's nodes, with help in a language: HTML for the editor.
+    /// The appearance and edit forms of the palette's nodes, with help in a language: HTML for the
+    /// editor.
     pub fn palette(&self, language: &str, packaged: &PackagedSubflows) -> io::Result<String> {
         let mut all = String::new();
         for set in &self.sets {
@@ -274,7 +279,8 @@ pub fn package_types(directory: &Path) -> BTreeSet<String> {
     types.cloned().collect()
 }
 
-/// A package by itself, or within `node-red`, where npm puts it if something else needs another version.
+/// A package by itself, or within `node-red`, where npm puts it if something else needs another
+/// version.
 fn package(modules: &Path, package: &'static str) -> Result<Folder, Error> {
     let within = modules.join("node-red/node_modules").join(package);
     Folder::open(&modules.join(package)).or_else(|source| {

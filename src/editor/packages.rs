@@ -1,8 +1,8 @@
-//! Packages of npm in the directory of the node host: the node sets that they add to the palette, with help, words and
-//! icons, and their plugins, resources and examples.
+//! Packages of npm in the directory of the node host: the node sets that they add to the palette,
+//! with help, words and icons, and their plugins, resources and examples.
 //!
-//! Reads their files as Node-RED's registry does, and runs nothing of them: the palette has them while the host is down
-//! too. Found at start, and after each change that the gateway makes.
+//! Reads their files as Node-RED's registry does, and runs nothing of them: the palette has them
+//! while the host is down too. Found at start, and after each change that the gateway makes.
 
 use super::catalog;
 use super::files::{File, Folder};
@@ -86,8 +86,8 @@ impl InstalledPackages {
 }
 
 impl Packages {
-    /// The packages in the `node_modules` of a directory, by name; those of scopes too. One that cannot be read is left
-    /// out: the host's log says why.
+    /// The packages in the `node_modules` of a directory, by name; those of scopes too. One that
+    /// cannot be read is left out: the host's log says why.
     pub(super) fn find(directory: &Path) -> Self {
         let folders = package_folders(&directory.join("node_modules")).into_iter();
         let mut packages: Vec<Package> = folders.filter_map(|path| package(&path)).collect();
@@ -101,8 +101,8 @@ impl Packages {
         Some(package.version.clone())
     }
 
-    /// The plugins of a package, as the editor lists them. Their ids are known to the runtime only: the editor learns them
-    /// as it runs their HTML.
+    /// The plugins of a package, as the editor lists them. Their ids are known to the runtime only:
+    /// the editor learns them as it runs their HTML.
     pub fn plugins_of(&self, name: &str) -> Vec<Json> {
         let own = self.plugins().filter(|(module, ..)| *module == name);
         own.map(|(module, version, plugin)| listed_plugin(module, version, plugin))
@@ -190,7 +190,8 @@ impl Packages {
         Some((package.folder.below("examples")?, path))
     }
 
-    /// The package whose name a path begins with, and the rest of the path. A name with a scope is two segments.
+    /// The package whose name a path begins with, and the rest of the path. A name with a scope is
+    /// two segments.
     fn named<'p>(&self, path: &'p [String]) -> Option<(&Package, &'p [String])> {
         let is_scoped = path.first().is_some_and(|first| first.starts_with('@'));
         let (name, rest) = path.split_at_checked(if is_scoped { 2 } else { 1 })?;

@@ -1,4 +1,5 @@
-//! The editor's page: its template with what Node-RED puts into it (`editor-api/lib/editor/theme.js`).
+//! The editor's page: its template with what Node-RED puts into it
+//! (`editor-api/lib/editor/theme.js`).
 
 use crypto::{hex, sha256};
 use serde_json::{Value as Json, json};
@@ -27,8 +28,9 @@ pub(super) fn theme(version: &str) -> Json {
     })
 }
 
-/// Fills the template: `{{name}}` and `{{{name}}}` are texts of flowgate, which need no escaping; the part between
-/// `{{#name}}` and `{{/name}}` stays if there is such a text. The template has no sections within sections.
+/// Fills the template: `{{name}}` and `{{{name}}}` are texts of flowgate, which need no escaping;
+/// the part between `{{#name}}` and `{{/name}}` stays if there is such a text. The template has no
+/// sections within sections.
 pub(super) fn fill(template: &str, version: &str) -> String {
     let theme = theme(version);
     // Another version of the editor must not be taken for this one by a browser's cache.

@@ -1,5 +1,5 @@
-//! Node sets: one HTML file each, which defines the types, their appearance and their edit forms. Their help is beside,
-//! in several languages.
+//! Node sets: one HTML file each, which defines the types, their appearance and their edit forms.
+//! Their help is beside, in several languages.
 
 use super::CORE;
 use super::files::Folder;

@@ -1,4 +1,5 @@
-//! A backend: a runtime, the paths that lead to it, its deployments and routes, and the permissions of its users.
+//! A backend: a runtime, the paths that lead to it, its deployments and routes, and the permissions
+//! of its users.
 //!
 //! Knows how a runtime is opened and which site a request is for; nothing else of requests.
 
@@ -50,7 +51,8 @@ pub struct Rules {
 /// The sites of a gateway: at least one.
 pub struct Backends {
     first: Arc<Backend>,
-    /// All, in the order in which they are asked: those of a host before those of all, long paths before short ones.
+    /// All, in the order in which they are asked: those of a host before those of all, long paths
+    /// before short ones.
     all: Vec<Arc<Backend>>,
 }
 
@@ -64,7 +66,8 @@ pub enum RoutingError {
 }
 
 impl Backend {
-    /// All permissions of a user here and now, in seconds since 1970; `None`: there is no such user.
+    /// All permissions of a user here and now, in seconds since 1970; `None`: there is no such
+    /// user.
     pub fn permissions_of(&self, user: &str, now: u64) -> Option<Permissions> {
         let auth = self.auth.as_ref()?;
         let mut permissions = auth.permissions_of(user, now)?;
@@ -82,7 +85,7 @@ impl Backend {
 }
 
 impl Backend {
-    /// Whether there are engines that run a part of the flows.
+    /// Returns whether there are engines that run a part of the flows.
     pub fn has_shards(&self) -> bool {
         #[cfg(feature = "engine")]
         return self.shards.is_some();
@@ -90,7 +93,8 @@ impl Backend {
         false
     }
 
-    /// Which member of a cluster runs each shard but the main one, by the names of the shards; `None`: there are no others.
+    /// Which member of a cluster runs each shard but the main one, by the names of the shards;
+    /// `None`: there are no others.
     pub fn shard_leaders(&self) -> Option<BTreeMap<String, String>> {
         #[cfg(feature = "engine")]
         return self.shards.as_ref().map(Shards::leaders);
@@ -98,8 +102,8 @@ impl Backend {
         None
     }
 
-    /// The revision that was set aside because it did not start, and whether the flows are loaded and not started; of an engine
-    /// that runs apart as the last health check found it.
+    /// The revision that was set aside because it did not start, and whether the flows are loaded
+    /// and not started; of an engine that runs apart as the last health check found it.
     pub fn fallen_back(&self) -> (Option<String>, bool) {
         let upstream = self.runtime.upstream();
         match upstream.and_then(Upstream::known_flows_state) {
@@ -111,8 +115,8 @@ impl Backend {
         }
     }
 
-    /// The state of the flows in the admin API, and the flows that engines have stopped by themselves. An engine that runs apart
-    /// is asked.
+    /// The state of the flows in the admin API, and the flows that engines have stopped by
+    /// themselves. An engine that runs apart is asked.
     pub async fn flows_state(&self) -> (String, Vec<Json>) {
         let state = (
             self.deployments.state().to_owned(),
@@ -198,7 +202,8 @@ impl Backends {
         &self.all
     }
 
-    /// The site that answers for a host, which is looked for only if any site has one, and a path in lower case.
+    /// The site that answers for a host, which is looked for only if any site has one, and a path
+    /// in lower case.
     pub fn find<'h>(
         &self,
         host: impl FnOnce() -> Option<&'h str>,
@@ -223,8 +228,8 @@ impl Backends {
             .ok_or(RoutingError::Path)
     }
 
-    /// Takes over routes and permissions of a config read again. Accounts are [`Backends::change_accounts`]';
-    /// everything else of a site needs a restart.
+    /// Takes over routes and permissions of a config read again. Accounts are
+    /// [`Backends::change_accounts`]'; everything else of a site needs a restart.
     pub(super) fn reload(&self, config: &Config) {
         let upstreams = || {
             self.all
@@ -239,7 +244,8 @@ impl Backends {
                 Runtime::Own(_) => (&backend.mount, &config.policy),
                 Runtime::Upstream(_) => {
                     let read = config.upstreams.iter().find(named);
-                    // Without it, it stays until the restart, and what was opened for all is closed already.
+                    // Without it, it stays until the restart, and what was opened for all is closed
+                    // already.
                     as_before &= read.is_some();
                     let mount = read.map_or(&backend.mount, |read| &read.mount);
                     (mount, &mount.policy)
@@ -263,8 +269,8 @@ impl Backends {
         }
     }
 
-    /// Takes over the accounts at the upstreams of a config read again. An upstream that does not answer holds this up
-    /// for as long as a sign-in may take, and no other upstream.
+    /// Takes over the accounts at the upstreams of a config read again. An upstream that does not
+    /// answer holds this up for as long as a sign-in may take, and no other upstream.
     pub(super) fn change_accounts(&self, config: &Config) -> impl Future<Output = ()> + use<> {
         let changes: Vec<_> = self
             .all

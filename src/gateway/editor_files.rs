@@ -18,8 +18,8 @@ pub fn open_editor(config: &Config) -> Result<Option<Editor>, editor::Error> {
 
 type PaletteAndEditor = (Option<Arc<Palette>>, Option<Arc<Editor>>);
 
-/// The palette of the node host, if there is one, which starts without the node sets that are disabled; and the editor with
-/// its packages, if it is served.
+/// The palette of the node host, if there is one, which starts without the node sets that are
+/// disabled; and the editor with its packages, if it is served.
 fn open_palette(config: &mut Config) -> Result<PaletteAndEditor, Error> {
     let editor = open_editor(config)?;
     let Some(host) = &mut config.engine.node_host else {
@@ -32,7 +32,8 @@ fn open_palette(config: &mut Config) -> Result<PaletteAndEditor, Error> {
     Ok((Some(Arc::new(palette)), editor))
 }
 
-/// Opens the palette and the editor while this thread opens something else, because both read many files.
+/// Opens the palette and the editor while this thread opens something else, because both read many
+/// files.
 pub(super) fn open_beside<T>(
     config: &mut Config,
     other: impl FnOnce(&Storage) -> T,

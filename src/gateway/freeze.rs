@@ -5,7 +5,8 @@ use crate::policy::Freeze;
 use crate::store::{Error, Store};
 
 impl Gateway {
-    /// Begins a freeze in the place of the one that there may be, or ends it. On an error the one before stays.
+    /// Begins a freeze in the place of the one that there may be, or ends it. On an error the one
+    /// before stays.
     pub async fn freeze(&self, freeze: Option<Freeze>) -> Result<(), Error> {
         let kept = freeze.clone().map(|freeze| (freeze.until, freeze.reason));
         self.store.save_freeze(kept).await?;

@@ -1,4 +1,5 @@
-//! Watches the flows of a backend after each deployment, and falls back to those before it if they are not well.
+//! Watches the flows of a backend after each deployment, and falls back to those before it if they
+//! are not well.
 //!
 //! A deployment of the same user meanwhile ends the watch and begins its own: the flows to come
 //! back to are those that were active before the first of these deployments, so ones that were
@@ -16,9 +17,11 @@ use std::time::Duration;
 use tokio::sync::watch::Receiver;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// The interval between checks. Our choice: a fault is found within seconds, and a check costs little.
+/// The interval between checks. Our choice: a fault is found within seconds, and a check costs
+/// little.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The checks in a row that fail before the flows count as unhealthy. Our choice: nodes that connect need a moment.
+/// The checks in a row that fail before the flows count as unhealthy. Our choice: nodes that
+/// connect need a moment.
 const FAILURES: u32 = 3;
 
 /// The end of a watch.

@@ -1,8 +1,8 @@
 //! The hosts under which requests are answered, and those under which a caller needs no token.
 //!
-//! A page whose name an attacker resolves to the gateway (DNS rebinding) has the gateway's own origin in its browser.
-//! Access without a token (an open API, the anonymous user, a client's certificate) is therefore granted only under
-//! names that an attacker cannot have.
+//! A page whose name an attacker resolves to the gateway (DNS rebinding) has the gateway's own
+//! origin in its browser. Access without a token (an open API, the anonymous user, a client's
+//! certificate) is therefore granted only under names that an attacker cannot have.
 
 use crate::config::{Config, Host, Hosts};
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -51,7 +51,7 @@ impl ServedHosts {
         self.certified.store(Hosts::named(names).into());
     }
 
-    /// Whether requests for this host are answered at all.
+    /// Returns whether requests for this host are answered at all.
     pub fn answers(&self, host: Host<'_>) -> bool {
         let listed = self.listed.load();
         let listed = listed.as_ref();
@@ -70,12 +70,12 @@ impl ServedHosts {
         endpoints.as_ref().is_some_and(|hosts| hosts.contains(host))
     }
 
-    /// Whether every host is answered, so that none needs to be looked at.
+    /// Returns whether every host is answered, so that none needs to be looked at.
     pub fn answers_all(&self) -> bool {
         self.listed.load().is_none()
     }
 
-    /// Whether callers without a token are answered under this host.
+    /// Returns whether callers without a token are answered under this host.
     pub fn is_own(&self, host: Host<'_>) -> bool {
         if !self.answers_all() {
             return self.answers(host);
@@ -97,7 +97,7 @@ impl ServedHosts {
             || self.certified.load().contains(host)
     }
 
-    /// Whether a refused host has not been reported yet.
+    /// Returns whether a refused host has not been reported yet.
     pub fn is_first_refusal(&self) -> bool {
         !self.reported.swap(true, Ordering::Relaxed)
     }

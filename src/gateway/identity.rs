@@ -1,5 +1,6 @@
-//! Signs who a caller is, for upstreams and for applications behind another proxy: JSON Web Tokens (RFC 7519) with ES256
-//! (RFC 7518 §3.4), which every library knows, and the public keys as a JWK set (RFC 7517).
+//! Signs who a caller is, for upstreams and for applications behind another proxy: JSON Web Tokens
+//! (RFC 7519) with ES256 (RFC 7518 §3.4), which every library knows, and the public keys as a JWK
+//! set (RFC 7517).
 
 use super::identity_cache::{IdentityCache, cache_key};
 use crate::config::IdentityTokens;
@@ -77,12 +78,13 @@ impl IdentitySigner {
         self.jwks.clone()
     }
 
-    /// Whether `GET /gateway/verify` signs for this application.
+    /// Returns whether `GET /gateway/verify` signs for this application.
     pub fn has_audience(&self, audience: &str) -> bool {
         self.audiences.iter().any(|known| known == audience)
     }
 
-    /// A token as a header's value, of an earlier request if that has not yet lived half its life; `None`: there is no key.
+    /// A token as a header's value, of an earlier request if that has not yet lived half its life;
+    /// `None`: there is no key.
     pub fn token(&self, claims: &IdentityClaims<'_>) -> Option<HeaderValue> {
         let parts = [claims.user, claims.audience].into_iter();
         let key = cache_key(parts.chain(claims.permissions.iter().copied()));

@@ -1,6 +1,6 @@
-//! Keeps signed identities, so that a caller's requests share one: a signature costs more than everything else that is done for
-//! a request. A token is for a user, its permissions at that moment, and an audience; when one of them differs, another one is
-//! signed.
+//! Keeps signed identities, so that a caller's requests share one: a signature costs more than
+//! everything else that is done for a request. A token is for a user, its permissions at that
+//! moment, and an audience; when one of them differs, another one is signed.
 
 use crypto::sha256;
 use dashmap::DashMap;
@@ -40,8 +40,8 @@ pub(super) fn cache_key<'p>(parts: impl Iterator<Item = &'p str>) -> CacheKey {
 }
 
 impl IdentityCache {
-    /// The token of a key at this time; `None`: there is none, or it is about to expire. One that was signed later is none: the
-    /// clock was set back.
+    /// The token of a key at this time; `None`: there is none, or it is about to expire. One that
+    /// was signed later is none: the clock was set back.
     pub(super) fn find(&self, key: &CacheKey, now: u64) -> Option<HeaderValue> {
         let kept = self.tokens.get(key)?;
         let counts = kept.signed <= now && now < kept.until;

@@ -1,4 +1,5 @@
-//! Everything that a request may need, put together from a [`Config`]. Only `http` and `server` see the whole.
+//! Everything that a request may need, put together from a [`Config`]. Only `http` and `server` see
+//! the whole.
 
 mod audit_log;
 mod backend;
@@ -69,19 +70,19 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, timeout};
 
-/// The interval between checks for expired sessions: the longest delay until their streams and channels end. Our
-/// choice: the unit of lifetimes.
+/// The interval between checks for expired sessions: the longest delay until their streams and
+/// channels end. Our choice: the unit of lifetimes.
 const TICK: Duration = Duration::from_secs(1);
 /// The interval at which expired sessions are deleted from the store. Our choice.
 const SWEEP: Duration = Duration::from_secs(5);
-/// The time-out of a reload for changing the accounts at the upstreams. Our choice: without a sign-in under way they
-/// change at once.
+/// The time-out of a reload for changing the accounts at the upstreams. Our choice: without a
+/// sign-in under way they change at once.
 const ACCOUNTS: Duration = Duration::from_secs(1);
 
 /// One gateway.
 pub struct Gateway {
-    /// The configuration, except for the parts that a reload replaces: [`Auth`] holds the users, each backend its
-    /// routes and permissions.
+    /// The configuration, except for the parts that a reload replaces: [`Auth`] holds the users,
+    /// each backend its routes and permissions.
     pub config: Config,
     /// Users and sessions; `None`: the API is open.
     pub auth: Option<Auth>,
@@ -188,7 +189,8 @@ pub enum Error {
 }
 
 impl Gateway {
-    /// Opens store, audit, users and engine, and makes the stored flow set live. `clock` returns the time since 1970.
+    /// Opens store, audit, users and engine, and makes the stored flow set live. `clock` returns
+    /// the time since 1970.
     pub async fn open(
         mut config: Config,
         metrics: Arc<Metrics>,
@@ -275,8 +277,8 @@ impl Gateway {
         self.control.spawn(settle(Arc::downgrade(self)));
     }
 
-    /// Takes over users, lifetimes, throttle, routes, permissions, hosts and the accounts at the upstreams of a config
-    /// read again; everything else needs a restart.
+    /// Takes over users, lifetimes, throttle, routes, permissions, hosts and the accounts at the
+    /// upstreams of a config read again; everything else needs a restart.
     pub async fn reload(&self, config: Config) -> Result<(), store::Error> {
         let kept = match (&self.auth, &config.auth) {
             (Some(auth), Some(users)) => auth.reload(users).await,
@@ -301,8 +303,8 @@ impl Gateway {
         if let Some(auth) = &self.auth {
             auth.changed();
         }
-        // Last, and in a task of its own: the change of an account waits for a sign-in under way, this and the next
-        // reload do not.
+        // Last, and in a task of its own: the change of an account waits for a sign-in under way,
+        // this and the next reload do not.
         let changed = self.control.spawn(self.backends.change_accounts(&config));
         if timeout(ACCOUNTS, changed).await.is_err() {
             tracing::warn!("an upstream's account changes when the sign-in under way has ended");

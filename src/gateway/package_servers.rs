@@ -8,13 +8,14 @@ use engine::settings::{ADMIN_SOCKET, ENDPOINTS_SOCKET};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The time-out of a connection, and the time for which it is kept: the host is on this machine, and Node.js closes
-/// connections without a request after 5 s.
+/// The time-out of a connection, and the time for which it is kept: the host is on this machine,
+/// and Node.js closes connections without a request after 5 s.
 const CONNECT: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: Duration = Duration::from_secs(4);
 /// Between two pieces of a response. The default of `[upstream] idle`.
 const IDLE: Duration = Duration::from_mins(1);
-/// Connections kept by each worker. Our choice: those of some browsers; more are made as they are needed.
+/// Connections kept by each worker. Our choice: those of some browsers; more are made as they are
+/// needed.
 const POOL: usize = 16;
 
 /// The servers of the node host.
@@ -33,7 +34,8 @@ impl PackageServers {
         };
         let open = |name: &str| {
             let settings = settings(config, host.sockets.join(name));
-            // Requests are counted by their route; what else is counted of upstreams is of other machines.
+            // Requests are counted by their route; what else is counted of upstreams is of other
+            // machines.
             Upstream::with_metrics(settings, UpstreamMetrics::unexported())
         };
         Ok(Some(Self {

@@ -11,10 +11,12 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// Requests under way, to all providers. Our choice: each has its connection, and one that hangs lasts for seconds.
+/// Requests under way, to all providers. Our choice: each has its connection, and one that hangs
+/// lasts for seconds.
 static UNDER_WAY: Semaphore = Semaphore::const_new(64);
 
-/// The interval between looks for keys and sessions whose time has come. Our choice: a look costs nothing.
+/// The interval between looks for keys and sessions whose time has come. Our choice: a look costs
+/// nothing.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time for answers that are under way when the gateway ends. Our choice: that of one request.

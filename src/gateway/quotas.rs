@@ -7,17 +7,19 @@ use limits::quota::Quota;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Bytes for sign-in forms at a time, and of one address (IPv6: of one /64; the /56 and the /48 around it have 4 and 8
-/// times as much). Our choice: an attacker needs 32 IPv4 addresses or four /48s to keep new addresses out, and an
-/// office of a thousand people signs in at once.
+/// Bytes for sign-in forms at a time, and of one address (IPv6: of one /64; the /56 and the /48
+/// around it have 4 and 8 times as much). Our choice: an attacker needs 32 IPv4 addresses or four
+/// /48s to keep new addresses out, and an office of a thousand people signs in at once.
 const SIGN_INS: usize = 32 << 20;
 const SIGN_INS_PER_ADDRESS: usize = 1 << 20;
 /// The same beside it, for addresses from which users have signed in before. Our choice: a quarter.
 const KNOWN_SIGN_INS: usize = SIGN_INS / 4;
 
-/// Requests that search or verify the audit log at a time. Our choice: each keeps a core busy for a fraction of a second.
+/// Requests that search or verify the audit log at a time. Our choice: each keeps a core busy for a
+/// fraction of a second.
 const LOG_SEARCHES: usize = 2;
-/// Copies of the audit log that are sent at a time, and to one address. Our choice: each holds a file open.
+/// Copies of the audit log that are sent at a time, and to one address. Our choice: each holds a
+/// file open.
 const LOG_COPIES: usize = 4;
 const LOG_COPIES_PER_ADDRESS: usize = 2;
 
@@ -26,14 +28,15 @@ const LOG_COPIES_PER_ADDRESS: usize = 2;
 pub struct Shares {
     /// Bytes of sign-in forms; separate, so that other requests cannot exhaust them.
     sign_in: Arc<Quota>,
-    /// The same for addresses from which users have signed in before, which other addresses cannot exhaust.
+    /// The same for addresses from which users have signed in before, which other addresses cannot
+    /// exhaust.
     known_sign_in: Arc<Quota>,
     /// Bytes of request bodies, responses and frames of unauthenticated callers.
     pub unauthenticated: Arc<Quota>,
     /// Bytes of request bodies and responses of users.
     pub users: Arc<Quota>,
-    /// Open `WebSockets` to flows of our own engine, limited like connections: those of a trusted proxy that does not
-    /// name its client do not count for an address.
+    /// Open `WebSockets` to flows of our own engine, limited like connections: those of a trusted
+    /// proxy that does not name its client do not count for an address.
     pub sockets: Arc<ConnLimit>,
     /// Requests that search or verify the audit log at a time.
     pub log_searches: Arc<Semaphore>,
@@ -63,7 +66,8 @@ impl Shares {
         }
     }
 
-    /// The quotas for a sign-in form, the first to be tried first; `known`: users have signed in from there before.
+    /// The quotas for a sign-in form, the first to be tried first; `known`: users have signed in
+    /// from there before.
     pub fn sign_in(&self, known: bool) -> impl Iterator<Item = &Arc<Quota>> {
         let reserved = known.then_some(&self.known_sign_in);
         reserved.into_iter().chain([&self.sign_in])

@@ -20,7 +20,8 @@ pub(super) async fn sample(gateway: Weak<Gateway>, clock: fn() -> Duration) {
     }
 }
 
-/// The resident memory of this process (proc(5): `VmRSS` of `/proc/self/status`, in KiB); 0 where it cannot be read.
+/// The resident memory of this process (proc(5): `VmRSS` of `/proc/self/status`, in KiB); 0 where
+/// it cannot be read.
 fn resident_bytes() -> u64 {
     let facts = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = facts.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -3,7 +3,8 @@
 use super::Gateway;
 use crate::config::{Config, WrittenSetting};
 
-/// Says whether a gateway could start with the files that a configuration names; the error is a sentence.
+/// Says whether a gateway could start with the files that a configuration names; the error is a
+/// sentence.
 pub type ConfigCheck = fn(&Config) -> Result<(), String>;
 
 /// Settings that a reload takes over: tables with all that is in them, and single settings.
@@ -33,7 +34,7 @@ const RELOADED: &[&str] = &[
     "upstream.user",
 ];
 
-/// Whether a reload takes over a setting of this kind (`auth.user.permissions`).
+/// Returns whether a reload takes over a setting of this kind (`auth.user.permissions`).
 pub fn is_reloaded(kind: &str) -> bool {
     RELOADED.iter().any(|taken| {
         let rest = kind.strip_prefix(taken);

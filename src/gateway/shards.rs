@@ -1,4 +1,5 @@
-//! The engines of a cluster beside the main one, each of which runs a shard of the flows, and which requests are for which of them.
+//! The engines of a cluster beside the main one, each of which runs a shard of the flows, and which
+//! requests are for which of them.
 
 use super::Error;
 use crate::config::{self, Config};

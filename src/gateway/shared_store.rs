@@ -5,8 +5,9 @@ use crate::store::{Error, FREEZE, Follower, SharedChange, freeze_of};
 use std::sync::Weak;
 use std::time::Duration;
 
-/// The interval at which everything is compared, and which sessions are used is reported to others, in seconds. Our choice: what
-/// the log of changes may have missed is found soon, and a thousand sessions are read in a few milliseconds.
+/// The interval at which everything is compared, and which sessions are used is reported to others,
+/// in seconds. Our choice: what the log of changes may have missed is found soon, and a thousand
+/// sessions are read in a few milliseconds.
 const REVIEW: u64 = 15;
 
 /// What is known of the store.
@@ -92,7 +93,8 @@ async fn take_over(
     Ok(())
 }
 
-/// Compares the sessions here with those of the store; `all`: begins those that are missing here too.
+/// Compares the sessions here with those of the store; `all`: begins those that are missing here
+/// too.
 async fn compare(
     gateway: &Gateway,
     follower: &mut Follower,

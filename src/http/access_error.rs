@@ -64,7 +64,8 @@ pub(super) enum AccessError {
     /// Browsers have no passkeys for this host.
     #[error("passkeys need HTTPS and a host with a name: browsers have none for an address")]
     PasskeyHost,
-    /// The client's address is in none of the networks of the user, the token, the route or the permission.
+    /// The client's address is in none of the networks of the user, the token, the route or the
+    /// permission.
     #[error("this is not allowed from the network of the client")]
     Network,
 }

@@ -1,4 +1,5 @@
-//! Handles a request by its route: what is the gateway's own, else with flowgate's engine or at the upstream.
+//! Handles a request by its route: what is the gateway's own, else with flowgate's engine or at the
+//! upstream.
 
 use super::error::Error;
 use super::path::Path;

@@ -1,5 +1,5 @@
-//! What an upstream answers in part, and the gateway completes: the settings, with the caller as the user, and the state of the
-//! flows, with the stopped ones of all engines that the caller sees.
+//! What an upstream answers in part, and the gateway completes: the settings, with the caller as
+//! the user, and the state of the flows, with the stopped ones of all engines that the caller sees.
 
 use super::error::Error;
 use super::forward_change::{error_page_as_json, no_refusal};
@@ -87,8 +87,8 @@ pub(super) async fn state(
     ))
 }
 
-/// Asks an upstream what the caller asks for, without the client's own headers: a condition or a range would be about another body
-/// than the one that the client gets.
+/// Asks an upstream what the caller asks for, without the client's own headers: a condition or a
+/// range would be about another body than the one that the client gets.
 async fn ask(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstream) -> Result<Answer> {
     check_version(ctx)?;
     let target = path.target(&ctx.outgoing().uri)?;

@@ -23,7 +23,8 @@ use tokio::time::timeout;
 const MAX_TEXT: usize = 256;
 /// The highest number: what every program reads from JSON as it stands there (RFC 8259 §6).
 const MAX_NUMBER: u64 = (1 << 53) - 1;
-/// The longest wait for other requests that read the log. Our choice: each takes a fraction of a second.
+/// The longest wait for other requests that read the log. Our choice: each takes a fraction of a
+/// second.
 const WAIT: Duration = Duration::from_secs(10);
 
 /// Handles a request by its route.

@@ -1,5 +1,5 @@
-//! Signing in and out: `/auth/login`, `/auth/token`, `/auth/revoke` (docs/reference/admin-api.md §2.1, §2.2, §4.1,
-//! §4.2, §4.3).
+//! Signing in and out: `/auth/login`, `/auth/token`, `/auth/revoke` (docs/reference/admin-api.md
+//! §2.1, §2.2, §4.1, §4.2, §4.3).
 //!
 //! Knows the forms; users, passwords and the throttle are `auth`'s.
 
@@ -29,20 +29,21 @@ const CLIENTS: [&str; 4] = [
     "node-red-editor",
 ];
 
-/// The prompts that a client shows to its user; the labels are keys of the stock editor's translations
-/// (docs/reference/node-red-admin-api.md §1.1).
+/// The prompts that a client shows to its user; the labels are keys of the stock editor's
+/// translations (docs/reference/node-red-admin-api.md §1.1).
 const PROMPTS: &str = concat!(
     r#"{"type":"credentials","prompts":["#,
     r#"{"id":"username","type":"text","label":"user.username"},"#,
     r#"{"id":"password","type":"password","label":"user.password"}]}"#
 );
 
-/// What the stock editor shows where there are providers or passkeys: one button that leads to the sign-in page, relative to the editor. It
-/// would lead from each of several buttons to where the last one does.
+/// What the stock editor shows where there are providers or passkeys: one button that leads to the
+/// sign-in page, relative to the editor. It would lead from each of several buttons to where the
+/// last one does.
 const BUTTON: &str = r#"{"type":"button","label":"Sign in","url":"gateway/sign-in?editor=true"}"#;
 
-/// `GET /auth/login`: the sign-in prompts; `{}` where no sign-in is required. Programs have no page to be led to: they always get
-/// those for a password.
+/// `GET /auth/login`: the sign-in prompts; `{}` where no sign-in is required. Programs have no page
+/// to be led to: they always get those for a password.
 pub(super) fn login(ctx: &RequestContext<'_>) -> Response<Body> {
     let Some(auth) = &ctx.gateway.auth else {
         return response::json(StatusCode::OK, "{}");
@@ -150,8 +151,8 @@ async fn revocation(
 /// The fields of a sign-in (docs/reference/admin-api.md §4.2).
 const FIELDS: [&str; 5] = ["client_id", "grant_type", "scope", "username", "password"];
 
-/// Checks the fields of a sign-in. All must be there, and none but `scope` may be empty, which then means all that
-/// the user has (docs/reference/admin-api.md §4.2).
+/// Checks the fields of a sign-in. All must be there, and none but `scope` may be empty, which then
+/// means all that the user has (docs/reference/admin-api.md §4.2).
 fn sign_in(fields: [Option<String>; 5], address: IpAddr) -> Result<SignIn, Error> {
     let [client, grant_type, scope, user, password] = fields;
     let client = filled(client, "client_id")?;

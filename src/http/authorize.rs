@@ -1,4 +1,5 @@
-//! *Identify* and *authorize*: who sends a request, from where and how often, and whether that suffices for its route.
+//! *Identify* and *authorize*: who sends a request, from where and how often, and whether that
+//! suffices for its route.
 
 use super::access_error::AccessError;
 use super::basic;
@@ -19,7 +20,8 @@ use crate::gateway::Rules;
 use crate::metrics::RouteClass;
 use serde_json::json;
 
-/// Finds the caller, and refuses one who may not do this. Returns whether the caller reads some flows only.
+/// Finds the caller, and refuses one who may not do this. Returns whether the caller reads some
+/// flows only.
 pub(super) async fn authorize(
     ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
@@ -61,7 +63,8 @@ pub(super) async fn authorize(
     Ok(some_flows)
 }
 
-/// Finds the caller, with the permissions of this backend. An open path does not look at `Authorization`.
+/// Finds the caller, with the permissions of this backend. An open path does not look at
+/// `Authorization`.
 fn identified(ctx: &mut RequestContext<'_>, route: &Route<'_>, rules: &Rules) -> Result<(), Error> {
     if route.needs == Needs::Nothing {
         return Ok(());

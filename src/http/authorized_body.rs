@@ -1,5 +1,5 @@
-//! The response body as the connection sends it: it fails when the client's authorization lapses, so that the response
-//! is visibly incomplete.
+//! The response body as the connection sends it: it fails when the client's authorization lapses,
+//! so that the response is visibly incomplete.
 
 use super::granted::Watch;
 use super::response_body::{Body, Half};

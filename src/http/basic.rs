@@ -1,5 +1,5 @@
-//! Basic authentication (RFC 7617) for routes with `basic = true`: the sign-in of a device's first request. Further ones are
-//! found by [`super::identify`].
+//! Basic authentication (RFC 7617) for routes with `basic = true`: the sign-in of a device's first
+//! request. Further ones are found by [`super::identify`].
 
 use super::access_error::AccessError;
 use super::error::Error;

@@ -1,5 +1,5 @@
-//! Withholds what a flow, a package or an upstream says for more than its own paths: console, editor
-//! and the endpoints of others have the same host.
+//! Withholds what a flow, a package or an upstream says for more than its own paths: console,
+//! editor and the endpoints of others have the same host.
 
 use super::access_error::AccessError;
 use super::error::Error;
@@ -34,7 +34,8 @@ fn is_beyond(name: &str) -> bool {
             | "expect-ct"
     )
     // For the origin: Clear Site Data, Network Error Logging, Reporting, Client Hints, HTML
-    // Standard §7.1.1, FedCM (Login Status), Storage Access, Shared Storage, Device Bound Session Credentials.
+    // Standard §7.1.1, FedCM (Login Status), Storage Access, Shared Storage, Device Bound Session
+    // Credentials.
     || matches!(
         name,
         "clear-site-data"

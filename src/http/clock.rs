@@ -1,5 +1,5 @@
-//! The time for the expiry of tokens: the system's, but never behind what has passed since the program started. Setting
-//! the clock back gives no token a longer life.
+//! The time for the expiry of tokens: the system's, but never behind what has passed since the
+//! program started. Setting the clock back gives no token a longer life.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -1,6 +1,7 @@
 //! `GET /comms`: the handshake of an editor's channel; `comms` serves the channel afterwards.
 //!
-//! The path is open, because a browser cannot send a token with the handshake: the first frame brings it.
+//! The path is open, because a browser cannot send a token with the handshake: the first frame
+//! brings it.
 
 use super::clock::unix_time;
 use super::error::Error;
@@ -35,8 +36,8 @@ pub(super) fn open(
     }
     let own = host_policy::is_own(ctx);
     // An editor reports a lost connection to its user after several refused handshakes
-    // (docs/reference/node-red-admin-api.md §5): a channel that opens and closes again would prevent that for as long
-    // as the upstream is away.
+    // (docs/reference/node-red-admin-api.md §5): a channel that opens and closes again would
+    // prevent that for as long as the upstream is away.
     if let Some(upstream) = upstream.filter(|upstream| upstream.is_away()) {
         return Err(Error::Upstream(upstream.away()));
     }
@@ -79,7 +80,8 @@ pub(super) fn open(
     Ok(with_first_protocol(&ctx.head.headers, response))
 }
 
-/// Finds what callers see of the backend's flows: where deployments run, so that a large flow set does not stall a worker.
+/// Finds what callers see of the backend's flows: where deployments run, so that a large flow set
+/// does not stall a worker.
 fn find_sight(ctx: &RequestContext<'_>) -> FindSight {
     let (backend, control) = (Arc::clone(ctx.backend), ctx.gateway.control.clone());
     Arc::new(move |permissions, announced| {

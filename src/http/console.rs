@@ -1,6 +1,8 @@
-//! Serves the console: its page at `/gateway/`, and the page's files with their version in the path.
+//! Serves the console: its page at `/gateway/`, and the page's files with their version in the
+//! path.
 //!
-//! They are the same for everyone and need no sign-in; what the page shows it asks the API for, as its user.
+//! They are the same for everyone and need no sign-in; what the page shows it asks the API for, as
+//! its user.
 
 use super::error::Error;
 use super::path::Path;
@@ -15,8 +17,8 @@ use hyper::header::{
 };
 use hyper::{Response, StatusCode};
 
-/// The page's content security policy: its own files, this origin's API, in no frame; and no way to make HTML of a text
-/// (W3C Trusted Types), so that a name of a node is never more than a text.
+/// The page's content security policy: its own files, this origin's API, in no frame; and no way to
+/// make HTML of a text (W3C Trusted Types), so that a name of a node is never more than a text.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
@@ -68,7 +70,8 @@ fn enabled(ctx: &RequestContext<'_>) -> Result<(), Error> {
     enabled.then_some(()).ok_or(Error::NotFound)
 }
 
-/// Whether the client takes Brotli: it names it, and not with a weight of 0 (RFC 9110 §12.5.3).
+/// Returns whether the client takes Brotli: it names it, and not with a weight of 0 (RFC 9110
+/// §12.5.3).
 fn takes_brotli(headers: &HeaderMap) -> bool {
     let fields = headers.get_all(ACCEPT_ENCODING).iter();
     let mut codings = fields.flat_map(|field| field.to_str().unwrap_or_default().split(','));

@@ -1,7 +1,9 @@
-//! Cross-origin access (Fetch Standard §3.2): only pages of `[headers] cors_origins` may read responses.
+//! Cross-origin access (Fetch Standard §3.2): only pages of `[headers] cors_origins` may read
+//! responses.
 //!
-//! A page brings its token itself. Credentials that a browser adds by itself (`credentials`) are never allowed. The
-//! CORS headers of a public endpoint pass unchanged: its responses are public anyway.
+//! A page brings its token itself. Credentials that a browser adds by itself (`credentials`) are
+//! never allowed. The CORS headers of a public endpoint pass unchanged: its responses are public
+//! anyway.
 
 use super::request_context::RequestContext;
 use super::response;
@@ -20,11 +22,12 @@ const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 const HEADERS: &str = "Authorization, Content-Type, Service-API-Version, Service-Deployment-Type, Node-RED-API-Version, Node-RED-Deployment-Type, Flowgate-Message";
 /// The header fields that pages may read.
 const EXPOSED: &str = "X-Request-Id, WWW-Authenticate, Retry-After, RateLimit, RateLimit-Policy";
-/// For how long a browser may remember it, seconds. Our choice: an origin that is taken out is out soon.
+/// For how long a browser may remember it, seconds. Our choice: an origin that is taken out is out
+/// soon.
 const MAX_AGE: &str = "600";
 
-/// Answers a CORS preflight request, which comes without the page's token. One for a public endpoint is left to its
-/// flow.
+/// Answers a CORS preflight request, which comes without the page's token. One for a public
+/// endpoint is left to its flow.
 pub(super) fn preflight(ctx: &RequestContext<'_>, route: &Route<'_>) -> Option<Response<Body>> {
     let headers = &ctx.head.headers;
     let asks =

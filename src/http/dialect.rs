@@ -1,5 +1,5 @@
-//! The headers for API version and deployment type (docs/reference/admin-api.md §4.4, §9) in both dialects: `Service-…`
-//! and `Node-RED-…`.
+//! The headers for API version and deployment type (docs/reference/admin-api.md §4.4, §9) in both
+//! dialects: `Service-…` and `Node-RED-…`.
 //!
 //! Looked at only after the caller is authorized.
 
@@ -56,7 +56,8 @@ pub(super) fn deployment_type(headers: &HeaderMap) -> Result<DeploymentType, Err
     }
 }
 
-/// The one value of a header that has two names; an empty one counts as absent (docs/reference/admin-api.md §9).
+/// The one value of a header that has two names; an empty one counts as absent
+/// (docs/reference/admin-api.md §9).
 fn single<'h>(
     headers: &'h HeaderMap,
     names: [&'static str; 2],

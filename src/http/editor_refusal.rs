@@ -17,8 +17,8 @@ pub(super) fn for_editor(ctx: &RequestContext<'_>, error: Error) -> Error {
     }
 }
 
-/// Whether the request is for a path of the gateway itself, which the stock editor never asks for. The console, whose client id is
-/// that of the editor, reads errors as JSON.
+/// Returns whether the request is for a path of the gateway itself, which the stock editor never
+/// asks for. The console, whose client id is that of the editor, reads errors as JSON.
 fn is_of_gateway(ctx: &RequestContext<'_>) -> bool {
     Path::parse(ctx.head.uri.path()).is_ok_and(|mut path| {
         path.enter(&ctx.backend.mount);

@@ -1,6 +1,7 @@
 //! Requests to endpoints made by http-in nodes.
 //!
-//! Knows what may pass between HTTP and a flow: no hop-by-hop header, no token of the admin API, no impossible status.
+//! Knows what may pass between HTTP and a flow: no hop-by-hop header, no token of the admin API, no
+//! impossible status.
 
 use super::beyond_path;
 use super::error::Error;
@@ -78,7 +79,8 @@ pub(super) async fn call(
     Ok(response(reply)?.map(|body| body.charged(held)))
 }
 
-/// Handles a request for a path without an http-in node of this method: a package may have an endpoint there.
+/// Handles a request for a path without an http-in node of this method: a package may have an
+/// endpoint there.
 async fn of_package(
     ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
@@ -96,8 +98,8 @@ async fn of_package(
     }
 }
 
-/// The memory charged to an unauthenticated caller: for the request until the engine is done with it, even if the
-/// caller leaves, and for the response, which the caller may be slow to read.
+/// The memory charged to an unauthenticated caller: for the request until the engine is done with
+/// it, even if the caller leaves, and for the response, which the caller may be slow to read.
 fn charged(ctx: &mut RequestContext<'_>) -> Result<Option<Memory>, Error> {
     if ctx.caller.as_ref().is_some_and(Caller::is_known) {
         return Ok(None);

@@ -2,7 +2,8 @@
 
 use hyper::header::{HeaderMap, IF_NONE_MATCH};
 
-/// Compares with the tags that the client names, weakly (RFC 9110 §8.8.3.2); `None`: it names none. Tags of ours have no comma.
+/// Compares with the tags that the client names, weakly (RFC 9110 §8.8.3.2); `None`: it names none.
+/// Tags of ours have no comma.
 pub(super) fn is_known(headers: &HeaderMap, tag: &str) -> Option<bool> {
     let mut fields = headers.get_all(IF_NONE_MATCH).iter().peekable();
     fields.peek()?;

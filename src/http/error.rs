@@ -13,8 +13,8 @@ use crate::{deployment, store, upstream};
 use serde_json::json;
 use std::time::Duration;
 
-/// Why an HTTP/1.1 request has no answer but that it is wrong, whatever it asks for: most often, its framing has more
-/// than one reading.
+/// Why an HTTP/1.1 request has no answer but that it is wrong, whatever it asks for: most often,
+/// its framing has more than one reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
     /// A line ends in LF without CR.

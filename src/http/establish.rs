@@ -1,4 +1,5 @@
-//! Signs users in, by a password or a passkey, with the audit record and the metrics; and records how that fails.
+//! Signs users in, by a password or a passkey, with the audit record and the metrics; and records
+//! how that fails.
 
 use super::error::Error;
 use super::request_context::RequestContext;
@@ -181,7 +182,8 @@ impl SignInRecord {
     }
 }
 
-/// The outcome of a failed sign-in, for metrics and audit; a failing store is not the client's fault.
+/// The outcome of a failed sign-in, for metrics and audit; a failing store is not the client's
+/// fault.
 fn outcome(error: &SignInError) -> (Option<Login>, Event) {
     match error {
         SignInError::BadCredentials { .. } | SignInError::BadPasskey { .. } => {

@@ -1,5 +1,6 @@
-//! Files as the body of an answer: parts of the editor, and the audit log. They are read piece by piece on a thread that
-//! may wait for the disk, as fast as the client takes them; or a text. However large they are, one piece is in memory.
+//! Files as the body of an answer: parts of the editor, and the audit log. They are read piece by
+//! piece on a thread that may wait for the disk, as fast as the client takes them; or a text.
+//! However large they are, one piece is in memory.
 //!
 //! A limited number is answered at a time: each keeps its place until its last piece has been sent.
 

@@ -1,8 +1,8 @@
 //! The flow set over HTTP: `/flows`, `/flow`, `/flows/state` (docs/reference/admin-api.md §4.4;
 //! docs/reference/node-red-admin-api.md §2, §3).
 //!
-//! Knows the shapes of requests and answers. Parsing and deploying run on the control runtime: a worker never stalls
-//! on a large flow set, and a client that hangs up stops nothing.
+//! Knows the shapes of requests and answers. Parsing and deploying run on the control runtime: a
+//! worker never stalls on a large flow set, and a client that hangs up stops nothing.
 
 use super::admin_error::AdminError;
 use super::dialect::{self, Version};
@@ -48,7 +48,8 @@ pub(super) async fn deploy(ctx: &mut RequestContext<'_>) -> Answer {
     let kind = dialect::deployment_type(&ctx.head.headers)?;
     let message = message(&ctx.head.headers)?;
     let deployed = if kind == DeploymentType::Reload {
-        // Whatever the body is, it counts for nothing; it is read so that the client can finish sending it.
+        // Whatever the body is, it counts for nothing; it is read so that the client can finish
+        // sending it.
         let limit = ctx.gateway.config.limits.body;
         ctx.read(limit).await?;
         run(ctx, version, kind, message, None, || Ok(Request::Reload)).await?
@@ -91,7 +92,8 @@ pub(super) async fn remove(ctx: &mut RequestContext<'_>, path: &Path<'_>) -> Ans
     one(ctx, Request::RemoveFlow(path.parameter(1))).await
 }
 
-/// A deployment of a single flow: of type `flows`, without a revision (docs/reference/node-red-engine.md §1.2).
+/// A deployment of a single flow: of type `flows`, without a revision
+/// (docs/reference/node-red-engine.md §1.2).
 async fn one(ctx: &RequestContext<'_>, request: Request) -> Answer {
     let (kind, message) = (DeploymentType::Flows, message(&ctx.head.headers)?);
     let deployed = run(ctx, Version::V1, kind, message, None, || Ok(request)).await?;

@@ -11,7 +11,7 @@ use hyper::HeaderMap;
 /// The media type of browsers' forms.
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Whether a body is a form.
+/// Returns whether a body is a form.
 pub(super) fn is_form(headers: &HeaderMap) -> bool {
     request_body::media_type(headers).is_some_and(|kind| kind.name.eq_ignore_ascii_case(FORM))
 }

@@ -1,6 +1,7 @@
 //! Forwards requests to an upstream, exactly as they were authorized.
 //!
-//! Most are passed on unchanged. A change of flows is read whole, checked and sent under the deployment lock.
+//! Most are passed on unchanged. A change of flows is read whole, checked and sent under the
+//! deployment lock.
 
 #[cfg(feature = "engine")]
 use super::admin;
@@ -99,8 +100,8 @@ pub(super) async fn act(
     }
 }
 
-/// The engine that has what a request is about, if that is not the main one of a cluster. What each engine has for itself is that
-/// of the one that the request names.
+/// The engine that has what a request is about, if that is not the main one of a cluster. What each
+/// engine has for itself is that of the one that the request names.
 #[cfg(feature = "engine")]
 fn of_shard<'a>(
     ctx: &RequestContext<'a>,
@@ -232,8 +233,8 @@ fn spelling(version: Version) -> (&'static str, &'static [u8]) {
     }
 }
 
-/// Other changes of flows: sent under the deployment lock, without a revision (docs/reference/node-red-admin-api.md
-/// §3).
+/// Other changes of flows: sent under the deployment lock, without a revision
+/// (docs/reference/node-red-admin-api.md §3).
 async fn change(
     ctx: &mut RequestContext<'_>,
     path: &Path<'_>,

@@ -1,4 +1,5 @@
-//! Sends a change of the flows to the upstream, under the deployment lock, and answers with its response.
+//! Sends a change of the flows to the upstream, under the deployment lock, and answers with its
+//! response.
 
 use super::dialect::Version;
 use super::error::Error;
@@ -22,9 +23,9 @@ use std::time::Instant;
 
 type Result<T = Response<Body>> = std::result::Result<T, Error>;
 
-/// Checks and sends a change, or the proposal that is approved, as one task of the control runtime, and counts what
-/// came of it. Between the last byte of the request and this task nothing may wait: a client that hangs up ends
-/// whatever is not in it.
+/// Checks and sends a change, or the proposal that is approved, as one task of the control runtime,
+/// and counts what came of it. Between the last byte of the request and this task nothing may wait:
+/// a client that hangs up ends whatever is not in it.
 pub(super) async fn run(
     ctx: &RequestContext<'_>,
     version: Version,

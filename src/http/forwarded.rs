@@ -1,7 +1,8 @@
-//! The client as a trusted proxy reports it: `X-Forwarded-For`, `-Proto` and `-Host`. Not read from other peers.
+//! The client as a trusted proxy reports it: `X-Forwarded-For`, `-Proto` and `-Host`. Not read from
+//! other peers.
 //!
-//! `Forwarded` (RFC 7239) is not read: the proxies that people use write the older headers by default, and two sources
-//! could contradict each other.
+//! `Forwarded` (RFC 7239) is not read: the proxies that people use write the older headers by
+//! default, and two sources could contradict each other.
 
 use super::Peer;
 use super::host::is_host;
@@ -28,8 +29,8 @@ pub(super) fn client(gateway: &Gateway, proxy: &Peer, headers: &HeaderMap) -> Pe
     }
 }
 
-/// The host that the client requested from a trusted proxy. It is passed on, and identifies same-origin pages; the
-/// runtime is chosen by `Host`.
+/// The host that the client requested from a trusted proxy. It is passed on, and identifies
+/// same-origin pages; the runtime is chosen by `Host`.
 pub(super) fn host<'c>(ctx: &RequestContext<'c>) -> Option<&'c HeaderValue> {
     let headers = ctx.peer.trusted.then_some(&ctx.head.headers)?;
     let mut hosts = headers.get_all(HOST).iter();
@@ -49,8 +50,9 @@ pub(super) fn hosts<'c>(ctx: &RequestContext<'c>) -> impl Iterator<Item = &'c st
     hosts.map(str::trim)
 }
 
-/// The last address that is not itself a trusted proxy's. Each proxy adds the address that it saw at the end, so what
-/// stands before an untrusted address, or before something that is no address, can be forged.
+/// The last address that is not itself a trusted proxy's. Each proxy adds the address that it saw
+/// at the end, so what stands before an untrusted address, or before something that is no address,
+/// can be forged.
 fn address(headers: &HeaderMap, trusted: &Networks) -> Option<IpAddr> {
     let lines = headers.get_all(FOR).iter().rev();
     let entries = lines.flat_map(|line| line.as_bytes().rsplit(|&b| b == b','));

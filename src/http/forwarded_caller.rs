@@ -1,7 +1,9 @@
-//! The caller as the gateway in front of this engine names it, in the header fields that it sets for an upstream.
+//! The caller as the gateway in front of this engine names it, in the header fields that it sets
+//! for an upstream.
 //!
-//! That gateway has authorized the request; it knows the permissions of its paths, and of the paths that npm packages add
-//! to the admin API only some. So these are authorized here, too, by the caller's permissions.
+//! That gateway has authorized the request; it knows the permissions of its paths, and of the paths
+//! that npm packages add to the admin API only some. So these are authorized here, too, by the
+//! caller's permissions.
 
 use super::Peer;
 use super::path::percent_decoded;
@@ -15,13 +17,13 @@ use smol_str::SmolStr;
 /// Characters of a request's id. Our choice: a gateway's has 16.
 const MAX_ID: usize = 64;
 
-/// Whether the gateway in front has authorized a request for this target.
+/// Returns whether the gateway in front has authorized a request for this target.
 pub(super) fn is_authorized(peer: &Peer, target: Target) -> bool {
     peer.is_gateway && target != Target::PackageAdmin
 }
 
-/// The caller. Flows and packages are shown its own permissions; everything else is authorized already, and done as a
-/// whole. A gateway that names no permissions grants none to packages.
+/// The caller. Flows and packages are shown its own permissions; everything else is authorized
+/// already, and done as a whole. A gateway that names no permissions grants none to packages.
 pub(super) fn read(headers: &HeaderMap, target: Target) -> Caller {
     let user = field(headers, &USER).map(decoded).unwrap_or_default();
     let permissions = match target {

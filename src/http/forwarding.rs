@@ -1,4 +1,5 @@
-//! A request as its upstream is to see it, and the head of the upstream's response as the client is to see it.
+//! A request as its upstream is to see it, and the head of the upstream's response as the client is
+//! to see it.
 
 use super::beyond_path;
 use super::forwarded;

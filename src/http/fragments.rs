@@ -1,15 +1,17 @@
-//! Splits large WebSocket frames of a client into fragments (RFC 6455 §5.4) before the library reads them.
+//! Splits large WebSocket frames of a client into fragments (RFC 6455 §5.4) before the library
+//! reads them.
 //!
-//! The library's read buffer grows to the largest frame and keeps that size until the socket is closed. A message in
-//! fragments is collected in memory of its own, which is freed with the message.
+//! The library's read buffer grows to the largest frame and keeps that size until the socket is
+//! closed. A message in fragments is collected in memory of its own, which is freed with the
+//! message.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// The maximum payload of a fragment: a multiple of the mask's length, so that each fragment has the frame's mask. Our
-/// choice: the size of one read.
+/// The maximum payload of a fragment: a multiple of the mask's length, so that each fragment has
+/// the frame's mask. Our choice: the size of one read.
 const FRAGMENT: u16 = 4 * 1024;
 
 /// The longest head of a frame.
@@ -38,7 +40,7 @@ pub(super) struct Fragments {
     left: u64,
     /// Payload of a large frame after the current fragment.
     rest: u64,
-    /// Whether the large frame is a message's last one, and its mask.
+    /// True if the large frame is a message's last one, and its mask.
     is_final: bool,
     mask: Option<[u8; 4]>,
 }
@@ -94,7 +96,8 @@ impl Fragments {
                 }
                 continue;
             }
-            // No fragment is longer, so at most one head of a large frame, or of a fragment of it, is in what is read.
+            // No fragment is longer, so at most one head of a large frame, or of a fragment of it,
+            // is in what is read.
             let limit = if self.rest > 0 {
                 self.left
             } else {
@@ -137,7 +140,8 @@ impl Fragments {
         }
     }
 
-    /// These bytes pass; a head that is not complete at their end is held back. Gives how many pass.
+    /// These bytes pass; a head that is not complete at their end is held back. Gives how many
+    /// pass.
     fn pass(&mut self, bytes: &mut [u8]) -> usize {
         let mut at = 0;
         loop {

@@ -65,7 +65,8 @@ pub fn path(data: &[u8]) {
     }
 }
 
-/// Checks that fields are strings, each once, without NUL, and that a form and JSON yield the same fields.
+/// Checks that fields are strings, each once, without NUL, and that a form and JSON yield the same
+/// fields.
 pub fn sign_in(data: &[u8]) {
     const NAMES: [&str; 3] = ["username", "password", "scope"];
     const KINDS: [&str; 2] = ["application/x-www-form-urlencoded", "application/json"];
@@ -104,9 +105,9 @@ thread_local! {
     };
 }
 
-/// Checks, for any input over HTTP/1.1: each request read from it is written to the upstream as exactly one well-formed
-/// request with the authorized method and path, without a header that the client may not set, framed by its body; and
-/// one whose body is refused is never completed.
+/// Checks, for any input over HTTP/1.1: each request read from it is written to the upstream as
+/// exactly one well-formed request with the authorized method and path, without a header that the
+/// client may not set, framed by its body; and one whose body is refused is never completed.
 pub fn upstream_request(data: &[u8]) {
     let Some((choice, stream)) = data.split_first() else {
         return;
@@ -137,7 +138,8 @@ pub fn upstream_request(data: &[u8]) {
                 };
                 let body = Outgoing::stream(body, LIMIT, Pace::within(IDLE));
                 check(upstream, received, body, content.as_ref()).await;
-                // The whole body, and others in its place, as in a request that is made anew or has none.
+                // The whole body, and others in its place, as in a request that is made anew or has
+                // none.
                 let others = [Bytes::new(), Bytes::from_static(b"replaced")];
                 for content in content.into_iter().chain(others) {
                     let body = Outgoing::Whole(content.clone());
@@ -183,7 +185,8 @@ struct Received<'a> {
     authorization: Authorization,
 }
 
-/// Writes a request to the upstream and looks at what was written; `content`: its body, if that is not refused.
+/// Writes a request to the upstream and looks at what was written; `content`: its body, if that is
+/// not refused.
 async fn check(
     upstream: &Upstream,
     Received {

@@ -1,4 +1,5 @@
-//! The authorization of a request, re-evaluated: its method and path against the routes and permissions of now.
+//! The authorization of a request, re-evaluated: its method and path against the routes and
+//! permissions of now.
 
 use super::clock::unix_time;
 use super::path::Path;
@@ -13,8 +14,8 @@ use hyper::http::uri::PathAndQuery;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Watches the authorization of a request. Boxed: it goes along with the request and its response, which are moved
-/// often.
+/// Watches the authorization of a request. Boxed: it goes along with the request and its response,
+/// which are moved often.
 pub(super) type Watch = Box<AuthWatch<Granted>>;
 
 /// The request as it was authorized. Cheap to clone.
@@ -23,7 +24,7 @@ pub(super) struct Granted {
     backend: Arc<Backend>,
     method: Method,
     target: Option<PathAndQuery>,
-    /// Whether the caller read some flows only when it was authorized.
+    /// True if the caller read some flows only when it was authorized.
     some_flows: bool,
     /// The client's address.
     address: IpAddr,
@@ -61,7 +62,8 @@ impl Granted {
         }
     }
 
-    /// Watches the request, which is authorized for this caller in this generation of users and permissions.
+    /// Watches the request, which is authorized for this caller in this generation of users and
+    /// permissions.
     pub(super) fn watch(self, caller: Option<Caller>, generation: u64) -> Watch {
         let granted = Self {
             some_flows: caller.as_ref().is_some_and(reads_some_flows),
@@ -108,7 +110,8 @@ impl Grant for Granted {
         let refused = caller
             .as_ref()
             .is_some_and(|caller| (caller.has_page() && !page) || (caller.has_basic() && !basic));
-        // What is shown of all flows must not be shown to the end if the caller may now read some only.
+        // What is shown of all flows must not be shown to the end if the caller may now read some
+        // only.
         let too_much = caller.as_ref().is_some_and(reads_some_flows)
             && match access(route.target, &path) {
                 Access::Same => false,

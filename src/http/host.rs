@@ -1,12 +1,13 @@
-//! The host that a request is for: which one is named, and that it is one (RFC 9110 §7.2, RFC 9112 §3.2).
+//! The host that a request is for: which one is named, and that it is one (RFC 9110 §7.2, RFC 9112
+//! §3.2).
 
 use hyper::Version;
 use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 
-/// Whether the request is for one host: in `Host` (RFC 9112 §3.2), in the target, or the same in both (RFC 9113
-/// §8.3.1).
+/// Returns whether the request is for one host: in `Host` (RFC 9112 §3.2), in the target, or the
+/// same in both (RFC 9113 §8.3.1).
 pub(super) fn is_one(head: &Parts) -> bool {
     let mut hosts = head.headers.get_all(HOST).iter();
     let authority = head.uri.authority().map(Authority::as_str);
@@ -21,8 +22,8 @@ pub(super) fn is_one(head: &Parts) -> bool {
     }
 }
 
-/// The host and port of a request as they are written. The authority in the target wins; with HTTP/2 it is the only
-/// one. Empty if `Host` is not text.
+/// The host and port of a request as they are written. The authority in the target wins; with
+/// HTTP/2 it is the only one. Empty if `Host` is not text.
 pub(super) fn authority(head: &Parts) -> Option<&str> {
     match head.uri.authority() {
         Some(authority) => Some(authority.as_str()),
@@ -44,7 +45,8 @@ pub(super) fn named(head: &Parts) -> Option<&str> {
     Some(name.strip_suffix('.').unwrap_or(name))
 }
 
-/// Whether this is a host and perhaps a port (RFC 9110 §7.2). No host is empty (RFC 9110 §4.2.1).
+/// Returns whether this is a host and perhaps a port (RFC 9110 §7.2). No host is empty (RFC 9110
+/// §4.2.1).
 pub(super) fn is_host(value: &HeaderValue) -> bool {
     Authority::try_from(value.as_bytes()).is_ok_and(|host| !host.as_str().contains('@'))
 }

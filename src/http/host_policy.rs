@@ -1,8 +1,9 @@
-//! Decides which hosts are served, those of `[server] hosts` (RFC 9110 §7.4), and under which of them a caller needs no
-//! token.
+//! Decides which hosts are served, those of `[server] hosts` (RFC 9110 §7.4), and under which of
+//! them a caller needs no token.
 //!
-//! A page of a name that an attacker lets resolve to the gateway (DNS rebinding) is same-origin for its browser, so
-//! [`super::origin`] takes it for ours. No browser sends it a token, but it can use what needs none.
+//! A page of a name that an attacker lets resolve to the gateway (DNS rebinding) is same-origin for
+//! its browser, so [`super::origin`] takes it for ours. No browser sends it a token, but it can use
+//! what needs none.
 
 use super::error::Error;
 use super::forwarded;
@@ -47,8 +48,8 @@ pub(super) fn check_side(ctx: &RequestContext<'_>) -> Result<(), Error> {
     if is_right { Ok(()) } else { Err(error.into()) }
 }
 
-/// Refuses a caller without a token under a name that could be an attacker's. No browser sends what the gateway in front
-/// sends.
+/// Refuses a caller without a token under a name that could be an attacker's. No browser sends what
+/// the gateway in front sends.
 pub(super) fn check_own(ctx: &RequestContext<'_>) -> Result<(), Error> {
     if ctx.peer.is_gateway || is_own(ctx) {
         return Ok(());
@@ -64,7 +65,7 @@ pub(super) fn check_own(ctx: &RequestContext<'_>) -> Result<(), Error> {
     Err(HostError::NotOwn.into())
 }
 
-/// Whether the request is for a name or an address that only the gateway can have.
+/// Returns whether the request is for a name or an address that only the gateway can have.
 pub(super) fn is_own(ctx: &RequestContext<'_>) -> bool {
     every(ctx, |host| ctx.gateway.hosts.is_own(host))
 }
@@ -88,8 +89,9 @@ pub(super) fn is_named(ctx: &RequestContext<'_>) -> bool {
     every(ctx, |host| ctx.gateway.hosts.is_named(host))
 }
 
-/// Whether this holds for the host that the client asked for. Of several that proxies name one after the other the
-/// first may be the client's own words, so it must hold for all. A request that names none (HTTP/1.0) is no browser's.
+/// Returns whether this holds for the host that the client asked for. Of several that proxies name
+/// one after the other the first may be the client's own words, so it must hold for all. A request
+/// that names none (HTTP/1.0) is no browser's.
 fn every(ctx: &RequestContext<'_>, holds: impl Fn(Host<'_>) -> bool) -> bool {
     let port = if ctx.peer.secure { 443 } else { 80 };
     let holds = |host: &str| Host::parse(host, port).is_some_and(&holds);

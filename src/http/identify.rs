@@ -1,8 +1,8 @@
-//! Identifies the caller by the bearer token of a request, under the rules of RFC 6750 and docs/reference/admin-api.md
-//! §5, else by the certificate of its connection.
+//! Identifies the caller by the bearer token of a request, under the rules of RFC 6750 and
+//! docs/reference/admin-api.md §5, else by the certificate of its connection.
 //!
-//! Reads no header but `Authorization`, and no token anywhere else but the cookie of [`super::page_session`] where a route
-//! has it; [`super::origin`] identifies the requesting page.
+//! Reads no header but `Authorization`, and no token anywhere else but the cookie of
+//! [`super::page_session`] where a route has it; [`super::origin`] identifies the requesting page.
 
 use super::access_error::AccessError;
 use super::basic;
@@ -19,8 +19,8 @@ use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use serde_json::{Value as Json, json};
 
-/// The caller of a request that needs to be known; `admin`: it is for the admin API; `ambient`: the credentials that its
-/// route accepts beside tokens and certificates.
+/// The caller of a request that needs to be known; `admin`: it is for the admin API; `ambient`: the
+/// credentials that its route accepts beside tokens and certificates.
 pub(super) fn caller(
     ctx: &RequestContext<'_>,
     admin: bool,
@@ -54,8 +54,8 @@ pub(super) fn caller(
         denied(ctx, &caller, "host");
         return Err(refused);
     }
-    // A client sends a token on purpose. A browser's certificate, or its place in the network, is an ambient
-    // credential: any page that it shows can make it send requests.
+    // A client sends a token on purpose. A browser's certificate, or its place in the network, is
+    // an ambient credential: any page that it shows can make it send requests.
     let led = match caller.known {
         AuthMethod::Token(_) | AuthMethod::Gateway => false,
         AuthMethod::Certificate(_) => true,
@@ -84,8 +84,8 @@ fn denied(ctx: &RequestContext<'_>, caller: &Caller, reason: &str) {
     ctx.audit(Event::Denied, actor, json!({ "reason": reason }));
 }
 
-/// The caller where users sign in. A token counts more than a certificate: a bad one is refused, whatever else is
-/// there.
+/// The caller where users sign in. A token counts more than a certificate: a bad one is refused,
+/// whatever else is there.
 fn known(
     ctx: &RequestContext<'_>,
     auth: &Auth,
@@ -168,7 +168,7 @@ pub(super) fn shown(caller: &Caller) -> Json {
     }
 }
 
-/// Whether a query carries `access_token`, where no token may be.
+/// Returns whether a query carries `access_token`, where no token may be.
 pub(super) fn token_in_query(query: Option<&str>) -> bool {
     query.is_some_and(|query| {
         form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token")

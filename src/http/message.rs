@@ -1,4 +1,5 @@
-//! `Flowgate-Message`: what a client says about its change of the flows, for the history and the audit log.
+//! `Flowgate-Message`: what a client says about its change of the flows, for the history and the
+//! audit log.
 
 use super::error::Error;
 use super::path::percent_decoded;

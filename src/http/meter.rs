@@ -1,8 +1,8 @@
-//! Charges the bytes of an incomplete WebSocket message to the address of an unauthenticated client: the library
-//! buffers all frames of a message before it returns one.
+//! Charges the bytes of an incomplete WebSocket message to the address of an unauthenticated
+//! client: the library buffers all frames of a message before it returns one.
 //!
-//! Beyond a few KiB, memory is granted before bytes are read, and the rest of the message must arrive at the pace of a
-//! body.
+//! Beyond a few KiB, memory is granted before bytes are read, and the rest of the message must
+//! arrive at the pace of a body.
 
 use super::fragments::Fragments;
 use crate::upstream::{Pace, Pacer};

@@ -124,13 +124,14 @@ use std::time::{Duration, Instant};
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
-    /// Whether it came over TLS.
+    /// True if it came over TLS.
     pub secure: bool,
-    /// Whether it is behind a trusted proxy: `X-Forwarded-For`, `-Proto` and `-Host` are believed.
+    /// True if it is behind a trusted proxy: `X-Forwarded-For`, `-Proto` and `-Host` are believed.
     pub trusted: bool,
-    /// Whether it is the gateway in front of this engine, which has authorized the request.
+    /// True if it is the gateway in front of this engine, which has authorized the request.
     pub is_gateway: bool,
-    /// The client certificate of its connection; never a trusted proxy's, which does not identify its clients.
+    /// The client certificate of its connection; never a trusted proxy's, which does not identify
+    /// its clients.
     pub certificate: Option<Arc<Certificate>>,
 }
 
@@ -176,7 +177,8 @@ pub async fn answer(
     })
 }
 
-/// Counts and logs a request that could not be parsed: hyper has answered it itself, with nothing but a status.
+/// Counts and logs a request that could not be parsed: hyper has answered it itself, with nothing
+/// but a status.
 pub fn unreadable(gateway: &Arc<Gateway>, peer: &Peer, too_large: bool) {
     let (mut head, ()) = Request::new(()).into_parts();
     head.method = Method::from_bytes(b"-").unwrap_or_default();
@@ -289,8 +291,8 @@ fn finish(
     let method = &ctx.head.method;
     let mut response = response::for_method(method, with_security_headers(ctx, response));
     if let Ok(mut id) = HeaderValue::from_str(&ctx.id) {
-        // It never comes again: HTTP/2 keeps it out of the connection's table (RFC 7541 §6.2.3), which is searched for
-        // each field and would hold nothing else.
+        // It never comes again: HTTP/2 keeps it out of the connection's table (RFC 7541 §6.2.3),
+        // which is searched for each field and would hold nothing else.
         id.set_sensitive(true);
         response
             .headers_mut()
@@ -314,7 +316,8 @@ fn finish(
             path,
             status,
             bytes = sent,
-            // In milliseconds down to the microsecond: a float of seconds is written as 9.8e-5, which is hard to read.
+            // In milliseconds down to the microsecond: a float of seconds is written as 9.8e-5,
+            // which is hard to read.
             duration_ms = duration.as_micros() as f64 / 1000.0,
             user = ctx.user(),
             upstream = ctx.upstream(),
@@ -346,8 +349,8 @@ fn with_security_headers(ctx: &RequestContext<'_>, mut response: Response<Body>)
             .entry(RESOURCE_POLICY)
             .or_insert_with(|| policy.clone());
     }
-    // What a page shows to its user is not for others who use the same cache; of a token all caches know that
-    // (RFC 9111 §3.5).
+    // What a page shows to its user is not for others who use the same cache; of a token all caches
+    // know that (RFC 9111 §3.5).
     if ctx.caller.as_ref().is_some_and(Caller::has_page) {
         let private = HeaderValue::from_static("private");
         headers.entry(CACHE_CONTROL).or_insert(private);

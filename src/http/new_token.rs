@@ -1,5 +1,5 @@
-//! The first request with a token that is not known: a JWT signs in, and a token of another gateway is looked up. Further
-//! ones are found by [`super::identify`].
+//! The first request with a token that is not known: a JWT signs in, and a token of another gateway
+//! is looked up. Further ones are found by [`super::identify`].
 
 use super::error::Error;
 use super::identify;
@@ -8,8 +8,8 @@ use super::request_context::RequestContext;
 use super::user_agent::user_agent;
 use crate::comms::{JwtClient, sign_in_with_jwt};
 
-/// Verifies the bearer token of a request if it is a JWT, and looks it up if another gateway may have handed it out; or the
-/// cookie of a browser.
+/// Verifies the bearer token of a request if it is a JWT, and looks it up if another gateway may
+/// have handed it out; or the cookie of a browser.
 pub(super) async fn look_up(ctx: &mut RequestContext<'_>) -> Result<(), Error> {
     ctx.has_looked_up = true;
     let Some(auth) = &ctx.gateway.auth else {

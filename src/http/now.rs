@@ -11,7 +11,8 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 use std::pin::pin;
 
-/// The runtime is that of the request: permissions at one of them are none at the others. The samples are sums.
+/// The runtime is that of the request: permissions at one of them are none at the others. The
+/// samples are sums.
 pub(super) async fn read(ctx: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
     let gateway = ctx.gateway;
     if !gateway.config.console.enabled {

@@ -1,8 +1,8 @@
-//! Determines which web page made a request, as far as its browser reports it: `Origin` (RFC 6454) and `Sec-Fetch-Site`
-//! (W3C Fetch Metadata). No page can forge them; programs send neither.
+//! Determines which web page made a request, as far as its browser reports it: `Origin` (RFC 6454)
+//! and `Sec-Fetch-Site` (W3C Fetch Metadata). No page can forge them; programs send neither.
 //!
-//! It matters for what a browser adds by itself, without the page knowing it: a client's certificate, its address, a
-//! WebSocket. A token is never such a thing.
+//! It matters for what a browser adds by itself, without the page knowing it: a client's
+//! certificate, its address, a WebSocket. A token is never such a thing.
 
 use super::forwarded;
 use super::request_context::RequestContext;
@@ -50,13 +50,14 @@ pub(super) fn page(ctx: &RequestContext<'_>, trusted: &[Origin]) -> Page {
     }
 }
 
-/// Whether `Sec-Fetch-Site`, if it is sent, rules out another page: `none` is a request by the user.
+/// Returns whether `Sec-Fetch-Site`, if it is sent, rules out another page: `none` is a request by
+/// the user.
 fn is_near(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
     sites.all(|site| site == "same-origin" || site == "none")
 }
 
-/// Whether a request is made by a page in a browser.
+/// Returns whether a request is made by a page in a browser.
 pub(super) fn is_of_browser(headers: &HeaderMap) -> bool {
     headers.contains_key(SEC_FETCH_SITE)
 }

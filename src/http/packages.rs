@@ -1,5 +1,5 @@
-//! Requests for what npm packages serve: forwarded to the node host, which decides where a package asks for a permission
-//! of its own.
+//! Requests for what npm packages serve: forwarded to the node host, which decides where a package
+//! asks for a permission of its own.
 
 use super::error::Error;
 use super::forwarding::returned_response;

@@ -1,8 +1,9 @@
-//! The cookie of a browser that has signed in with the page of [`super::sign_in_page`], and where browsers are led to that
-//! page.
+//! The cookie of a browser that has signed in with the page of [`super::sign_in_page`], and where
+//! browsers are led to that page.
 //!
-//! A browser sends the cookie by itself, whatever page makes it. So it counts for a `[[route]]` with `sign_in = "page"` and
-//! for `GET /gateway/verify` only, and there for requests of pages of this origin, and for links that a user follows.
+//! A browser sends the cookie by itself, whatever page makes it. So it counts for a `[[route]]`
+//! with `sign_in = "page"` and for `GET /gateway/verify` only, and there for requests of pages of
+//! this origin, and for links that a user follows.
 
 use super::access_error::AccessError;
 use super::error::Error;
@@ -16,8 +17,8 @@ use hyper::header::{ACCEPT, COOKIE, HeaderMap, HeaderName, HeaderValue, ORIGIN, 
 use hyper::http::request::Parts;
 use std::time::Duration;
 
-/// The cookie's name. Browsers take `__Host-` only with `Secure`, for the whole of one host, and not from its subdomains
-/// (RFC 6265bis §4.1.3.2).
+/// The cookie's name. Browsers take `__Host-` only with `Secure`, for the whole of one host, and
+/// not from its subdomains (RFC 6265bis §4.1.3.2).
 const NAME: &str = "__Host-flowgate";
 
 /// The name of the cookie of a sign-in with a provider that has begun.
@@ -33,7 +34,8 @@ static SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Sent by the libraries of pages with requests that are no navigation.
 static X_REQUESTED_WITH: HeaderName = HeaderName::from_static("x-requested-with");
 
-/// Bytes of a path to return to. Our choice: what `limits.header_bytes` leaves room for as a part of another one.
+/// Bytes of a path to return to. Our choice: what `limits.header_bytes` leaves room for as a part
+/// of another one.
 const MAX_RETURN: usize = 2048;
 
 /// The cookie of a request.
@@ -60,7 +62,7 @@ fn named<'h>(headers: &'h HeaderMap, wanted: &str) -> Option<&'h str> {
         .find_map(|(name, value)| (name == wanted).then_some(value))
 }
 
-/// Whether a member of `Cookie` is the gateway's: no flow and no upstream may see it.
+/// Returns whether a member of `Cookie` is the gateway's: no flow and no upstream may see it.
 pub(super) fn is_own(member: &[u8]) -> bool {
     let member = member.trim_ascii();
     [NAME, PENDING, CHALLENGE].iter().any(|name| {
@@ -69,8 +71,8 @@ pub(super) fn is_own(member: &[u8]) -> bool {
     })
 }
 
-/// Removes cookies of the gateway's own name from the response of a flow or an upstream: they would sign the browser in with a
-/// session of another user, or out.
+/// Removes cookies of the gateway's own name from the response of a flow or an upstream: they would
+/// sign the browser in with a session of another user, or out.
 pub(super) fn withhold(headers: &mut HeaderMap) {
     let mut cookies = headers.get_all(SET_COOKIE).iter();
     if !cookies.any(|cookie| sets_own(cookie.as_bytes())) {
@@ -85,8 +87,8 @@ pub(super) fn withhold(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether a cookie's name begins with ours in any letter case. Browsers skip white space before it, and send the value of a
-/// cookie without a name like a name (RFC 6265bis §5.6, §5.8.3).
+/// Returns whether a cookie's name begins with ours in any letter case. Browsers skip white space
+/// before it, and send the value of a cookie without a name like a name (RFC 6265bis §5.6, §5.8.3).
 fn sets_own(cookie: &[u8]) -> bool {
     let skipped =
         |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_control() || *byte == b'=';
@@ -101,7 +103,8 @@ pub(super) fn set_cookie(token: &str, lifetime: Duration) -> Option<HeaderValue>
     set(NAME, token, "Lax", lifetime)
 }
 
-/// The same for a sign-in with a provider that has begun. `Lax`: the provider's page leads back here.
+/// The same for a sign-in with a provider that has begun. `Lax`: the provider's page leads back
+/// here.
 pub(super) fn set_pending(sealed: &str, lifetime: Duration) -> Option<HeaderValue> {
     set(PENDING, sealed, "Lax", lifetime)
 }
@@ -120,25 +123,28 @@ fn set(name: &str, value: &str, same_site: &str, lifetime: Duration) -> Option<H
     Some(value)
 }
 
-/// Whether a request with the cookie, of this method, is one that a page of this origin makes, or a link that the user
-/// follows. An unsafe method and a WebSocket need the browser's word for it.
+/// Returns whether a request with the cookie, of this method, is one that a page of this origin
+/// makes, or a link that the user follows. An unsafe method and a WebSocket need the browser's word
+/// for it.
 pub(super) fn is_of_own_page(ctx: &RequestContext<'_>, method: &Method) -> bool {
     let acts = !method.is_safe() || websocket::is_wanted(ctx.head);
     is_of_no_other_page(ctx, method) && (!acts || is_shown(&ctx.head.headers))
 }
 
-/// Whether a request is of no other origin's page, but for a link that the user follows. A program names no page.
+/// Returns whether a request is of no other origin's page, but for a link that the user follows. A
+/// program names no page.
 pub(super) fn is_of_no_other_page(ctx: &RequestContext<'_>, method: &Method) -> bool {
     let follows_link = || is(&ctx.head.headers, &SEC_FETCH_MODE, &["navigate"]);
     origin::page(ctx, &[]).is_ours() || (method.is_safe() && follows_link())
 }
 
-/// Whether the browser has named the page that makes the request.
+/// Returns whether the browser has named the page that makes the request.
 fn is_shown(headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN) || headers.contains_key(&SEC_FETCH_SITE)
 }
 
-/// Whether the user has asked for a page, as opposed to a page or program for data: then a sign-in helps.
+/// Returns whether the user has asked for a page, as opposed to a page or program for data: then a
+/// sign-in helps.
 fn wants_page(head: &Parts) -> bool {
     let headers = &head.headers;
     let accepted = headers.get_all(ACCEPT).iter();
@@ -154,15 +160,15 @@ fn wants_page(head: &Parts) -> bool {
         && !websocket::is_wanted(head)
 }
 
-/// Whether a field is there once, with one of these values.
+/// Returns whether a field is there once, with one of these values.
 fn is(headers: &HeaderMap, name: &HeaderName, values: &[&str]) -> bool {
     let mut sent = headers.get_all(name).iter();
     let only = sent.next().filter(|_| sent.next().is_none());
     only.is_some_and(|only| values.iter().any(|value| only == value))
 }
 
-/// The refusal of a request for a route with a sign-in page, for the user in front of the browser: leads to the sign-in if
-/// that can help. All other clients get the refusal as it is.
+/// The refusal of a request for a route with a sign-in page, for the user in front of the browser:
+/// leads to the sign-in if that can help. All other clients get the refusal as it is.
 pub(super) fn led(ctx: &RequestContext<'_>, refusal: Error) -> Error {
     let has_page = ctx.gateway.auth.is_some() && wants_page(ctx.head);
     let caller = ctx.caller.as_ref().filter(|caller| caller.is_known());
@@ -212,7 +218,8 @@ pub(super) fn sign_out(mount: &Mount) -> String {
     format!("{}{}/gateway/sign-out", mount.path, mount.admin_root)
 }
 
-/// A path and query that the sign-in may return to: of this host, and read in one way by all browsers.
+/// A path and query that the sign-in may return to: of this host, and read in one way by all
+/// browsers.
 pub(super) fn returned(text: &str) -> Option<&str> {
     let path = text.split_once('?').map_or(text, |(path, _)| path);
     let is_plain = text
@@ -222,8 +229,8 @@ pub(super) fn returned(text: &str) -> Option<&str> {
     fits.then_some(text)
 }
 
-/// A path as seen from another one (RFC 3986 §4.2), so that it is right behind a proxy that removes a part of both. It
-/// names no host and cannot lead to another one.
+/// A path as seen from another one (RFC 3986 §4.2), so that it is right behind a proxy that removes
+/// a part of both. It names no host and cannot lead to another one.
 pub(super) fn relative(from: &str, to: &str) -> String {
     let ups = from.matches('/').count().saturating_sub(1);
     let start = if ups == 0 {

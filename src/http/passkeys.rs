@@ -1,7 +1,8 @@
 //! `/gateway/passkeys`: users register, list and remove their passkeys, and sign in with them.
 //!
-//! Each challenge is in a cookie of the browser that asked for it. A passkey is for the host of the page, which must be a name of
-//! this gateway (see [`super::host_policy`]), and for exactly its origin.
+//! Each challenge is in a cookie of the browser that asked for it. A passkey is for the host of the
+//! page, which must be a name of this gateway (see [`super::host_policy`]), and for exactly its
+//! origin.
 
 use super::access_error::AccessError;
 use super::error::Error;

@@ -1,4 +1,5 @@
-//! The canonical path (RFC 3986 §6.2.2): the one spelling that is matched, authorized and passed on.
+//! The canonical path (RFC 3986 §6.2.2): the one spelling that is matched, authorized and passed
+//! on.
 //!
 //! A path that two programs could read differently is refused, never repaired. Knows no endpoint.
 
@@ -9,7 +10,8 @@ use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
 use std::borrow::Cow;
 
-/// Segments that are looked at; no pattern of the route table is longer, so deeper paths only match `..`.
+/// Segments that are looked at; no pattern of the route table is longer, so deeper paths only match
+/// `..`.
 const DEPTH: usize = 8;
 
 /// Why a path is refused, in words for the client.
@@ -17,14 +19,15 @@ const DEPTH: usize = 8;
 #[error("{0}")]
 pub(super) struct Refused(pub(super) &'static str);
 
-/// A canonical path: unreserved characters decoded, everything unusual encoded with upper-case digits, no slash at
-/// the end (but of the root).
+/// A canonical path: unreserved characters decoded, everything unusual encoded with upper-case
+/// digits, no slash at the end (but of the root).
 #[derive(Debug)]
 pub(super) struct Path<'a> {
     text: Cow<'a, str>,
     /// The same in lower case, where that differs.
     lower: Option<String>,
-    /// Whether it was sent with a slash at the end: that counts for nothing here, but it may elsewhere.
+    /// True if it was sent with a slash at the end: that counts for nothing here, but it may
+    /// elsewhere.
     slash: bool,
     /// The length of the part that leads to the backend.
     backend: usize,
@@ -42,7 +45,8 @@ pub(super) struct Segments<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// Makes a path canonical. Allocates only for one that is not canonical, or has upper-case letters.
+    /// Makes a path canonical. Allocates only for one that is not canonical, or has upper-case
+    /// letters.
     pub(super) fn parse(raw: &'a str) -> Result<Self, Refused> {
         if !raw.starts_with('/') {
             return Err(Refused("the path must begin with a slash"));
@@ -94,7 +98,8 @@ impl<'a> Path<'a> {
         &self.text
     }
 
-    /// The path as it is passed on, with the query of `uri`, where it came from. Copies nothing if it was canonical.
+    /// The path as it is passed on, with the query of `uri`, where it came from. Copies nothing if
+    /// it was canonical.
     pub(super) fn target(&self, uri: &Uri) -> Result<PathAndQuery, Refused> {
         if matches!(self.text, Cow::Borrowed(_))
             && self.cut == 0
@@ -121,14 +126,16 @@ impl<'a> Path<'a> {
         format!("{}{path}", root.unwrap_or_default())
     }
 
-    /// The location of the editor, if only the slash at the end is missing that the editor's relative paths need.
+    /// The location of the editor, if only the slash at the end is missing that the editor's
+    /// relative paths need.
     pub(super) fn editor(&self, uri: &Uri) -> Option<String> {
         let bare = self.admin == Some(self.text.len()) && !self.slash;
         let query = uri.query().map(|query| format!("?{query}"));
         bare.then(|| format!("{}/{}", self.text, query.unwrap_or_default()))
     }
 
-    /// The path in lower case: paths match whatever their case (docs/reference/node-red-admin-api.md §0).
+    /// The path in lower case: paths match whatever their case
+    /// (docs/reference/node-red-admin-api.md §0).
     pub(super) fn lower(&self) -> &str {
         self.lower.as_deref().unwrap_or(&self.text)
     }
@@ -159,7 +166,8 @@ impl<'a> Path<'a> {
         self.admin().map(path_key)
     }
 
-    /// The lower-case segments of a path of the admin API, none for its root; `None`: it is elsewhere.
+    /// The lower-case segments of a path of the admin API, none for its root; `None`: it is
+    /// elsewhere.
     pub(super) fn segments(&self) -> Option<Segments<'_>> {
         let path = self.lower().get(self.admin?..)?;
         let mut segments = Segments {
@@ -174,7 +182,8 @@ impl<'a> Path<'a> {
         Some(segments)
     }
 
-    /// The `n`th segment of a path of the admin API decoded, letters as sent; empty if there is none.
+    /// The `n`th segment of a path of the admin API decoded, letters as sent; empty if there is
+    /// none.
     pub(super) fn parameter(&self, n: usize) -> String {
         let path = self.admin.and_then(|admin| self.text.get(admin..));
         decode(
@@ -214,7 +223,8 @@ fn trimmed(path: &str) -> &str {
     }
 }
 
-/// Whether a character needs no encoding in a path: `pchar` of RFC 3986 §3.3 without `%`, and the slash.
+/// Returns whether a character needs no encoding in a path: `pchar` of RFC 3986 §3.3 without `%`,
+/// and the slash.
 fn is_plain(byte: u8) -> bool {
     is_unreserved(byte) || b"/!$&'()*+,;=:@".contains(&byte)
 }

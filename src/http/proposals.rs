@@ -1,5 +1,5 @@
-//! `/gateway/proposals`: changes that wait for the approval of another user, for flowgate's own engine and in front of an
-//! upstream.
+//! `/gateway/proposals`: changes that wait for the approval of another user, for flowgate's own
+//! engine and in front of an upstream.
 
 use super::error::Error;
 use super::flow_diff;

@@ -1,7 +1,8 @@
-//! Sign-in with a provider of OpenID Connect, below `/gateway/sign-in/NAME`: the way there, the way back, and the sign-outs that
-//! the provider asks for.
+//! Sign-in with a provider of OpenID Connect, below `/gateway/sign-in/NAME`: the way there, the way
+//! back, and the sign-outs that the provider asks for.
 //!
-//! The way back counts in the browser that has begun it only, by a cookie (login CSRF), and leads to a path of this host only.
+//! The way back counts in the browser that has begun it only, by a cookie (login CSRF), and leads
+//! to a path of this host only.
 
 use super::access_error::AccessError;
 use super::clock::unix_time;
@@ -235,8 +236,8 @@ async fn back_channel_logout(ctx: &mut RequestContext<'_>, auth: Auth, provider:
     }
 }
 
-/// `GET /gateway/sign-in/NAME/front-channel-logout`: a page of the provider in a frame ends the sessions of one of its own. The
-/// id is known to the provider and to flowgate only.
+/// `GET /gateway/sign-in/NAME/front-channel-logout`: a page of the provider in a frame ends the
+/// sessions of one of its own. The id is known to the provider and to flowgate only.
 async fn front_channel_logout(ctx: &RequestContext<'_>, auth: Auth, provider: String) -> Answer {
     let query = ctx.head.uri.query().unwrap_or_default();
     let value = |wanted: &str| {

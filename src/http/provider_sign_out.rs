@@ -4,7 +4,8 @@ use super::error::Error;
 use super::request_context::RequestContext;
 use crate::auth::{Auth, Caller};
 
-/// Where the user of a session that ends here signs out at the provider. `back`: where that leads afterwards.
+/// Where the user of a session that ends here signs out at the provider. `back`: where that leads
+/// afterwards.
 pub(super) async fn at_provider(
     ctx: &RequestContext<'_>,
     auth: &Auth,

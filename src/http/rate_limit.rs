@@ -1,6 +1,8 @@
-//! Limits the requests of a user, a service token and a `[[route]]`, and tells clients what is left of each limit.
+//! Limits the requests of a user, a service token and a `[[route]]`, and tells clients what is left
+//! of each limit.
 //!
-//! The fields are those of draft-ietf-httpapi-ratelimit-headers-10: `RateLimit-Policy` (§3) and `RateLimit` (§4).
+//! The fields are those of draft-ietf-httpapi-ratelimit-headers-10: `RateLimit-Policy` (§3) and
+//! `RateLimit` (§4).
 
 use super::access_error::AccessError;
 use super::clock::unix_time;
@@ -15,7 +17,8 @@ use smol_str::SmolStr;
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const STATE: HeaderName = HeaderName::from_static("ratelimit");
 
-/// Counts a request whose caller is known, against all of its limits. An error: it is over one of them.
+/// Counts a request whose caller is known, against all of its limits. An error: it is over one of
+/// them.
 pub(super) fn count(ctx: &mut RequestContext<'_>, route: &Route<'_>) -> Result<(), Error> {
     let caller = ctx.caller.as_ref().filter(|caller| caller.is_known());
     let auth = ctx.gateway.auth.as_ref();

@@ -1,8 +1,10 @@
-//! The audit record of an authorized request to the admin API: the caller, the action and the outcome.
+//! The audit record of an authorized request to the admin API: the caller, the action and the
+//! outcome.
 //!
-//! A write is recorded after it was done, with the status that was answered; while the log fails, it is recorded before
-//! as well, or not done. A read of a secret is recorded before it is answered, unless the answer shows nothing. A
-//! client that hangs up leaves a record without a status.
+//! A write is recorded after it was done, with the status that was answered; while the log fails,
+//! it is recorded before as well, or not done. A read of a secret is recorded before it is
+//! answered, unless the answer shows nothing. A client that hangs up leaves a record without a
+//! status.
 
 use super::error::Error;
 use super::path::Path;
@@ -13,7 +15,8 @@ use hyper::body::Body as _;
 use hyper::{Method, Response};
 use serde_json::{Value as Json, json};
 
-/// Characters of a path that are kept. Our choice, as for names: a longer one is none of the admin API's.
+/// Characters of a path that are kept. Our choice, as for names: a longer one is none of the admin
+/// API's.
 const MAX_PATH: usize = 256;
 
 /// A record to be written when the request has ended, whatever becomes of the client.
@@ -74,7 +77,8 @@ impl Record {
     }
 }
 
-/// Whether an answer is a refusal, or known to be no longer than `{}`: then no secret is in it.
+/// Returns whether an answer is a refusal, or known to be no longer than `{}`: then no secret is in
+/// it.
 fn shows_nothing(response: &Response<Body>) -> bool {
     let empty = response
         .body()

@@ -1,7 +1,8 @@
 //! Removes the gateway's own tokens from a request before a flow or an upstream sees it.
 //!
-//! The cookie of the sign-in page is one, whatever it holds. A token is valid at the gateway only, with all permissions of its session, so a program behind can only misuse it.
-//! Header fields and the query are searched; bodies and WebSocket frames are passed on unread.
+//! The cookie of the sign-in page is one, whatever it holds. A token is valid at the gateway only,
+//! with all permissions of its session, so a program behind can only misuse it. Header fields and
+//! the query are searched; bodies and WebSocket frames are passed on unread.
 
 use super::page_session;
 use super::path::percent_decoded;
@@ -15,8 +16,9 @@ use hyper::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue, SEC_WEBSOCKE
 use hyper::http::request::Parts;
 use std::borrow::Cow;
 
-/// The head of a request without tokens of the gateway's; `None`: it contains none. With another `authorization` than
-/// the client's, the field of that name stays behind anyway and is not searched.
+/// The head of a request without tokens of the gateway's; `None`: it contains none. With another
+/// `authorization` than the client's, the field of that name stays behind anyway and is not
+/// searched.
 pub(super) fn head(ctx: &RequestContext<'_>, authorization: Authorization) -> Option<Box<Parts>> {
     let auth = ctx.gateway.auth.as_ref()?;
     let sent = ctx.head;
@@ -59,7 +61,7 @@ fn field_holds(auth: &Auth, name: &HeaderName, value: &HeaderValue) -> bool {
     holds(auth, bytes) || (*name == AUTHORIZATION && basic_holds(auth, bytes))
 }
 
-/// Whether the user name or the password of `Basic` is a token.
+/// Returns whether the user name or the password of `Basic` is a token.
 fn basic_holds(auth: &Auth, value: &[u8]) -> bool {
     let Some((scheme, encoded)) = value.split_at_checked("Basic ".len()) else {
         return false;
@@ -70,10 +72,11 @@ fn basic_holds(auth: &Auth, value: &[u8]) -> bool {
             .is_ok_and(|pair| holds(auth, &pair))
 }
 
-/// The maximum number of percent-decodings: an address in the query of another one is encoded once more. Our choice.
+/// The maximum number of percent-decodings: an address in the query of another one is encoded once
+/// more. Our choice.
 const DECODINGS: usize = 4;
 
-/// Whether the text contains a token, as it is or percent-encoded.
+/// Returns whether the text contains a token, as it is or percent-encoded.
 fn holds(auth: &Auth, text: &[u8]) -> bool {
     if holds_plain(auth, text) {
         return true;
@@ -92,7 +95,8 @@ fn holds(auth: &Auth, text: &[u8]) -> bool {
     false
 }
 
-/// Whether the text contains a token as it is, delimited by characters that tokens do not have.
+/// Returns whether the text contains a token as it is, delimited by characters that tokens do not
+/// have.
 fn holds_plain(auth: &Auth, text: &[u8]) -> bool {
     // Most values are shorter than any token.
     if text.len() < TOKEN_LENGTH {

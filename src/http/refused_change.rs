@@ -31,7 +31,8 @@ pub(super) fn refusal(ctx: &RequestContext<'_>, error: deployment::Error) -> Err
     for_editor(ctx, error)
 }
 
-/// Whether a change is refused because the right to some of its flows is withheld, as far as the caller has it.
+/// Returns whether a change is refused because the right to some of its flows is withheld, as far
+/// as the caller has it.
 fn is_withheld(ctx: &RequestContext<'_>, verdict: &Verdict) -> bool {
     let caller = ctx.caller.as_ref();
     let withholds = |caller: &Caller| caller.permissions.withholds_part(FLOWS_WRITE, |_| true);

@@ -11,8 +11,9 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Refuses a body that announces more bytes than the limit, or its length in a way that programs read differently.
-/// With HTTP/1.1 that was looked at before; the HTTP/2 library takes two equal lengths for one.
+/// Refuses a body that announces more bytes than the limit, or its length in a way that programs
+/// read differently. With HTTP/1.1 that was looked at before; the HTTP/2 library takes two equal
+/// lengths for one.
 pub(super) fn announced(headers: &HeaderMap, limit: usize) -> Result<(), Error> {
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     match (lengths.next(), lengths.next()) {
@@ -33,8 +34,8 @@ fn number(text: &[u8]) -> Option<u64> {
     text.parse().ok()
 }
 
-/// Reads the whole body, of at most `limit` bytes, at no lower pace than this. The memory that it takes is charged to
-/// `held`, if there is a grant.
+/// Reads the whole body, of at most `limit` bytes, at no lower pace than this. The memory that it
+/// takes is charged to `held`, if there is a grant.
 pub(super) async fn read<B>(
     body: &mut ClientBody<B>,
     limit: usize,
@@ -172,7 +173,7 @@ pub(super) fn plain(headers: &HeaderMap) -> Result<(), Error> {
 pub(super) struct MediaType<'h> {
     /// Type and subtype, as sent.
     pub(super) name: &'h str,
-    /// Whether the `charset` is UTF-8, or none is named.
+    /// True if the `charset` is UTF-8, or none is named.
     pub utf8: bool,
 }
 

@@ -1,4 +1,5 @@
-//! The state of one request: the results of the steps of [`super::answer`], and its body, not yet read.
+//! The state of one request: the results of the steps of [`super::answer`], and its body, not yet
+//! read.
 
 use super::clock::unix_time;
 use super::error::Error;
@@ -64,7 +65,7 @@ pub(super) struct RequestContext<'a> {
     pub(super) may_serve_pages: bool,
     /// Since *route*: counts the request as in flight.
     pub(super) in_flight: Option<InFlight>,
-    /// Whether its bearer token was a JWT without a session, which has been verified.
+    /// True if its bearer token was a JWT without a session, which has been verified.
     pub(super) has_looked_up: bool,
     /// Since *identify*, unless the path is open.
     pub(super) caller: Option<Caller>,
@@ -114,7 +115,8 @@ impl<'a> RequestContext<'a> {
         self.redacted.as_deref().unwrap_or(self.head)
     }
 
-    /// Takes the watch of the caller's authorization; [`keep`](Self::keep) puts it back, with its registered waker.
+    /// Takes the watch of the caller's authorization; [`keep`](Self::keep) puts it back, with its
+    /// registered waker.
     pub(super) fn watch(&mut self) -> Watch {
         self.watch.take().unwrap_or_else(|| self.new_watch())
     }
@@ -172,8 +174,9 @@ impl<'a> RequestContext<'a> {
         lapsed.into()
     }
 
-    /// Reads the whole body, of at most `limit` bytes, unless the authorization lapses. Afterwards `caller` has the
-    /// permissions of that moment. The body is charged to the user, or to the address of an unauthenticated caller.
+    /// Reads the whole body, of at most `limit` bytes, unless the authorization lapses. Afterwards
+    /// `caller` has the permissions of that moment. The body is charged to the user, or to the
+    /// address of an unauthenticated caller.
     pub(super) async fn read(&mut self, limit: usize) -> Result<Bytes, Error> {
         let config = &self.gateway.config;
         let pace = Pace::new(&config.timeouts, &config.limits);
@@ -260,8 +263,8 @@ impl<'a> RequestContext<'a> {
         self.read(limit).await
     }
 
-    /// Reads the body of `POST /flows/state`, which the stock editor sends as a form and others as JSON; of a form
-    /// only what is understood is left.
+    /// Reads the body of `POST /flows/state`, which the stock editor sends as a form and others as
+    /// JSON; of a form only what is understood is left.
     pub(super) async fn read_state(&mut self) -> Result<(Bytes, Option<String>), Error> {
         if !form::is_form(&self.head.headers) {
             let content = self.read_json_if_any().await?;
@@ -310,7 +313,8 @@ impl<'a> RequestContext<'a> {
         self.trace.as_deref().filter(|trace| trace.is_recorded())
     }
 
-    /// The name of the upstream that it is for; `None`: that is not known yet, or it is for our own engine.
+    /// The name of the upstream that it is for; `None`: that is not known yet, or it is for our own
+    /// engine.
     pub(super) fn upstream(&self) -> Option<&str> {
         let upstream = self.backend.runtime.upstream();
         let upstream = upstream.filter(|_| self.class != RouteClass::None);
@@ -346,7 +350,7 @@ impl<'a> RequestContext<'a> {
         Ok(Some(held))
     }
 
-    /// Whether the caller reads some flows only.
+    /// Returns whether the caller reads some flows only.
     pub(super) fn reads_some_flows(&self) -> bool {
         let caller = self.caller.as_ref();
         caller.is_some_and(|caller| caller.permissions.reads_some_flows())
@@ -364,7 +368,8 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    /// Runs a task to its end on the control runtime, even if the client disconnects; checks the authorization first.
+    /// Runs a task to its end on the control runtime, even if the client disconnects; checks the
+    /// authorization first.
     pub(super) fn control<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
@@ -422,8 +427,8 @@ impl<'a> RequestContext<'a> {
         task.await.map_err(|_| Error::Broken)
     }
 
-    /// Begins the audit record of the request, if its route has one. An error: it cannot be recorded, so it must not be
-    /// done.
+    /// Begins the audit record of the request, if its route has one. An error: it cannot be
+    /// recorded, so it must not be done.
     pub(super) async fn begin_record(
         &mut self,
         path: &Path<'_>,
@@ -458,8 +463,8 @@ impl<'a> RequestContext<'a> {
     }
 }
 
-/// Begins the trace of a request; `None`: requests are not traced. The `traceparent` of the gateway in front and of trusted
-/// proxies counts.
+/// Begins the trace of a request; `None`: requests are not traced. The `traceparent` of the gateway
+/// in front and of trusted proxies counts.
 fn begin_trace(gateway: &Gateway, peer: &Peer, head: &Parts) -> Option<Box<Trace>> {
     let tracer = gateway.tracer.as_ref()?;
     let trusted = peer.is_gateway || peer.trusted;

@@ -1,4 +1,5 @@
-//! The body of an answer, and whose it is: ours, a part of the editor, or a flow's or the upstream's.
+//! The body of an answer, and whose it is: ours, a part of the editor, or a flow's or the
+//! upstream's.
 
 use super::file_body::Reading;
 use super::pieces::{PIECE, charged, piece};
@@ -16,8 +17,8 @@ use std::task::{Context, Poll};
 pub(super) enum Body {
     /// Made here.
     Ours(Bytes),
-    /// Made by a flow or the upstream, known as a whole. For an unauthenticated caller it is charged to its address
-    /// until its last piece has been sent.
+    /// Made by a flow or the upstream, known as a whole. For an unauthenticated caller it is
+    /// charged to its address until its last piece has been sent.
     Theirs(Bytes, Option<Arc<Grant>>),
     /// Passed on as it comes from the upstream.
     Upstream(upstream::ResponseBody),
@@ -28,7 +29,8 @@ pub(super) enum Body {
     Log(Box<Reading>),
 }
 
-/// Why a body broke off: its connection ends then, so that half an answer never looks like a whole one.
+/// Why a body broke off: its connection ends then, so that half an answer never looks like a whole
+/// one.
 #[derive(Debug, thiserror::Error)]
 pub enum Half {
     /// The upstream's did.
@@ -46,7 +48,7 @@ pub enum Half {
 }
 
 impl Body {
-    /// Whether it is not a flow's or the upstream's.
+    /// Returns whether it is not a flow's or the upstream's.
     pub(super) fn is_ours(&self) -> bool {
         !matches!(self, Self::Theirs(..) | Self::Upstream(_))
     }
@@ -70,7 +72,7 @@ impl Body {
         }
     }
 
-    /// Whether it is sent in several pieces, between which the authorization may lapse.
+    /// Returns whether it is sent in several pieces, between which the authorization may lapse.
     pub(super) fn lasts(&self) -> bool {
         match self {
             Self::Ours(bytes) | Self::Theirs(bytes, _) => bytes.len() > PIECE,

@@ -1,7 +1,8 @@
-//! `/gateway/sessions`: who is signed in. Users list and end their own sessions, and with `*` those of all users.
+//! `/gateway/sessions`: who is signed in. Users list and end their own sessions, and with `*` those
+//! of all users.
 //!
-//! A session has an id that is neither its token nor a part of it. Service tokens are not listed: they are made and ended
-//! by the operator, over the control socket.
+//! A session has an id that is neither its token nor a part of it. Service tokens are not listed:
+//! they are made and ended by the operator, over the control socket.
 
 use super::error::Error;
 use super::path::Path;
@@ -78,7 +79,7 @@ fn entry(listed: &SessionInfo) -> Json {
     })
 }
 
-/// Whether the caller may see and end a session.
+/// Returns whether the caller may see and end a session.
 fn may_see(caller: &Caller, listed: &SessionInfo) -> bool {
     listed.token().is_none() && (is_own(caller, &listed.user) || caller.permissions.cover("*"))
 }
@@ -99,7 +100,8 @@ fn selector(head: &Parts) -> Result<SessionSelector, Error> {
     }
 }
 
-/// Ends sessions whether or not that can be recorded: a revocation must not depend on the audit log.
+/// Ends sessions whether or not that can be recorded: a revocation must not depend on the audit
+/// log.
 async fn end(
     ctx: &RequestContext<'_>,
     auth: Auth,

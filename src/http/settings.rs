@@ -1,5 +1,5 @@
-//! `GET /gateway/settings`: what `gateway.toml` says, what of it differs from the defaults, and what a reload would change.
-//! No secret is in it.
+//! `GET /gateway/settings`: what `gateway.toml` says, what of it differs from the defaults, and
+//! what a reload would change. No secret is in it.
 
 use super::error::Error;
 use super::request_context::RequestContext;

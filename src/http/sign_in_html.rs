@@ -42,7 +42,7 @@ pub(super) enum Page<'a> {
         user: &'a str,
         /// Where the sign-out is sent.
         sign_out: &'a str,
-        /// Whether the user lacks the permission for the page that was asked for.
+        /// True if the user lacks the permission for the page that was asked for.
         forbidden: bool,
     },
     /// The user has signed out, and is led to the sign-out at the provider.
@@ -54,8 +54,9 @@ pub(super) enum Page<'a> {
     Insecure,
 }
 
-/// The page's content security policy: loads nothing, runs no script but that of its own text, is in no frame, and sends its form
-/// to this origin only. With passkeys it also runs a file of this origin, which asks this origin for challenges.
+/// The page's content security policy: loads nothing, runs no script but that of its own text, is
+/// in no frame, and sends its form to this origin only. With passkeys it also runs a file of this
+/// origin, which asks this origin for challenges.
 pub(super) fn policy(page: &Page<'_>) -> &'static str {
     static PLAIN: LazyLock<String> = LazyLock::new(|| policy_with("", ""));
     static PASSKEYS: LazyLock<String> =

@@ -1,8 +1,9 @@
-//! The page on which browsers sign in for routes with `sign_in = "page"`, and the editor where there are providers:
-//! `/gateway/sign-in` and `/gateway/sign-out`.
+//! The page on which browsers sign in for routes with `sign_in = "page"`, and the editor where
+//! there are providers: `/gateway/sign-in` and `/gateway/sign-out`.
 //!
-//! It needs no JavaScript; a script adds a button for passkeys. A sign-in of another site's page is refused (login CSRF), each sign-in has a new session, and the
-//! sign-in leads back to a path of this host only.
+//! It needs no JavaScript; a script adds a button for passkeys. A sign-in of another site's page is
+//! refused (login CSRF), each sign-in has a new session, and the sign-in leads back to a path of
+//! this host only.
 
 use super::error::Error;
 use super::page_session::{self, relative, returned};
@@ -65,8 +66,8 @@ fn show(ctx: &RequestContext<'_>, auth: &Auth) -> Response<Body> {
 }
 
 impl Target {
-    /// Of a query: `editor=true`, `console=true`, or what is after `return=`, to the end: encoded as in a form, or as it is, because nginx cannot
-    /// encode it.
+    /// Of a query: `editor=true`, `console=true`, or what is after `return=`, to the end: encoded
+    /// as in a form, or as it is, because nginx cannot encode it.
     pub(super) fn of_query(head: &Parts) -> Self {
         let query = head.uri.query().unwrap_or_default();
         Self {
@@ -223,8 +224,8 @@ async fn finished(
     }
 }
 
-/// Gives the browser its session, in place of one that it had, and leads it back. The editor and the console get a token in the
-/// page, so that no URL has it.
+/// Gives the browser its session, in place of one that it had, and leads it back. The editor and
+/// the console get a token in the page, so that no URL has it.
 pub(super) async fn signed_in_response(
     ctx: &RequestContext<'_>,
     auth: Auth,
@@ -257,7 +258,8 @@ pub(super) async fn signed_in_response(
     Ok(response)
 }
 
-/// The form again, with the reason; 401 would need a scheme that browsers have a prompt of their own for.
+/// The form again, with the reason; 401 would need a scheme that browsers have a prompt of their
+/// own for.
 fn failed(ctx: &RequestContext<'_>, error: SignInError, target: &Target) -> Answer {
     match &error {
         SignInError::BadCredentials { .. } | SignInError::BadPasskey { .. } => {

@@ -1,5 +1,5 @@
-//! `/gateway/step-up`: the user of a session gives the password or a second factor again, for what needs a fresh one: permissions
-//! in `[auth] step_up`, and changes of passkeys.
+//! `/gateway/step-up`: the user of a session gives the password or a second factor again, for what
+//! needs a fresh one: permissions in `[auth] step_up`, and changes of passkeys.
 
 use super::access_error::AccessError;
 use super::auth::filled;

@@ -1,7 +1,7 @@
 //! The spans of a request and of its calls of an upstream.
 //!
-//! They name the class of the route, never the path: paths of endpoints can hold secrets, as those of webhooks do. Nor is
-//! there anything of the query, the body or the header fields.
+//! They name the class of the route, never the path: paths of endpoints can hold secrets, as those
+//! of webhooks do. Nor is there anything of the query, the body or the header fields.
 
 use super::request_context::RequestContext;
 use crate::auth::{AuthMethod, Caller};
@@ -63,7 +63,8 @@ fn version(version: Version) -> &'static str {
     }
 }
 
-/// Begins a call of an upstream: the requests that are made from now on name it as their parent. `None`: it is not recorded.
+/// Begins a call of an upstream: the requests that are made from now on name it as their parent.
+/// `None`: it is not recorded.
 pub(super) fn begin_call(ctx: &mut RequestContext<'_>) -> Option<Instant> {
     ctx.trace.as_mut()?.begin_call();
     ctx.recorded_trace().map(|_| Instant::now())

@@ -1,5 +1,5 @@
-//! Tunnels: a WebSocket of a flow, through to the upstream. Opened for authorized callers, closed when the
-//! authorization lapses.
+//! Tunnels: a WebSocket of a flow, through to the upstream. Opened for authorized callers, closed
+//! when the authorization lapses.
 //!
 //! The frames pass in [`crate::upstream`], unread.
 
@@ -17,7 +17,8 @@ use hyper::{Response, StatusCode};
 use std::pin::pin;
 use std::time::Instant;
 
-/// Opens a tunnel for a client that wants a WebSocket; any other response of the upstream is passed back as it is.
+/// Opens a tunnel for a client that wants a WebSocket; any other response of the upstream is passed
+/// back as it is.
 pub(super) async fn open(
     ctx: &mut RequestContext<'_>,
     path: &Path<'_>,

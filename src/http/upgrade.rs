@@ -1,4 +1,5 @@
-//! The upgrade of a client's connection to a WebSocket, after [`crate::websocket`] has checked the handshake.
+//! The upgrade of a client's connection to a WebSocket, after [`crate::websocket`] has checked the
+//! handshake.
 
 use super::error::Error;
 use super::request_context::RequestContext;
@@ -47,7 +48,8 @@ impl Opening {
         tokio::spawn(async move {
             // An error: the client has gone before it had the answer.
             if let Ok(upgraded) = upgrade.await {
-                // Boxed, so that what lives long takes its room once: a task has room for each step it goes through.
+                // Boxed, so that what lives long takes its room once: a task has room for each step
+                // it goes through.
                 Box::pin(then(upgraded)).await;
             }
         });

@@ -3,10 +3,12 @@
 use hyper::HeaderMap;
 use hyper::header::USER_AGENT;
 
-/// Characters that are shown. Our choice: browsers send about 110, and what differs stands at the end.
+/// Characters that are shown. Our choice: browsers send about 110, and what differs stands at the
+/// end.
 const MAX_LENGTH: usize = 160;
 
-/// `User-Agent` shortened and in printable ASCII, with `\xHH` for all other bytes; empty: there is none.
+/// `User-Agent` shortened and in printable ASCII, with `\xHH` for all other bytes; empty: there is
+/// none.
 pub(super) fn user_agent(headers: &HeaderMap) -> String {
     let sent = headers
         .get(USER_AGENT)

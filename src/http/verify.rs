@@ -1,8 +1,9 @@
-//! `GET /gateway/verify`: tells a reverse proxy in front of another application who sends a request, so that the application
-//! shares the sign-in (nginx `auth_request`, Caddy and Traefik `forward_auth`).
+//! `GET /gateway/verify`: tells a reverse proxy in front of another application who sends a
+//! request, so that the application shares the sign-in (nginx `auth_request`, Caddy and Traefik
+//! `forward_auth`).
 //!
-//! 200 with the headers that an upstream with `identity_headers` gets, 401 for a request without a valid credential, 403 for
-//! one without the permission that the query names. Nothing is passed on.
+//! 200 with the headers that an upstream with `identity_headers` gets, 401 for a request without a
+//! valid credential, 403 for one without the permission that the query names. Nothing is passed on.
 
 use super::access_error::AccessError;
 use super::error::Error;
@@ -78,8 +79,8 @@ pub(super) fn verify(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> 
     Ok(response)
 }
 
-/// The method of the proxied request. One that is not named counts as safe: that of a request to nginx' `auth_request` is
-/// always `GET`, and the browser names the page of an unsafe one anyway.
+/// The method of the proxied request. One that is not named counts as safe: that of a request to
+/// nginx' `auth_request` is always `GET`, and the browser names the page of an unsafe one anyway.
 fn method(head: &Parts) -> Method {
     let named = head.headers.get(FORWARDED_METHOD);
     match named.map(|named| Method::from_bytes(named.as_bytes())) {

@@ -1,4 +1,5 @@
-//! Answers callers who read some flows only, with what they see of the engine's flows or of an upstream's.
+//! Answers callers who read some flows only, with what they see of the engine's flows or of an
+//! upstream's.
 
 use super::dialect::{self, Version};
 use super::error::Error;
@@ -16,8 +17,8 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
-/// Answers a caller who reads some flows only what is made of what the caller sees, and refuses what the caller does not
-/// see. `None`: the request goes the same way as those of all callers.
+/// Answers a caller who reads some flows only what is made of what the caller sees, and refuses
+/// what the caller does not see. `None`: the request goes the same way as those of all callers.
 pub(super) async fn act(
     ctx: &RequestContext<'_>,
     path: &Path<'_>,
@@ -68,7 +69,8 @@ pub(super) fn flow(flows: &FlowSet, id: &str) -> Result<Response<Body>, Error> {
     Ok(response::json(StatusCode::OK, json))
 }
 
-/// `GET /flows/state`, with the stopped flows that the caller sees, and the revision that was set aside.
+/// `GET /flows/state`, with the stopped flows that the caller sees, and the revision that was set
+/// aside.
 pub(super) fn state(ctx: &RequestContext<'_>, sees: impl Fn(&str) -> bool) -> Response<Body> {
     let deployments = &ctx.backend.deployments;
     let mut state = json!({ "state": deployments.state() });
@@ -83,7 +85,8 @@ pub(super) fn state(ctx: &RequestContext<'_>, sees: impl Fn(&str) -> bool) -> Re
     response::json(StatusCode::OK, state.to_string())
 }
 
-/// The body of a request about several nodes, `{"nodes": [id, …]}`, with those that the caller sees.
+/// The body of a request about several nodes, `{"nodes": [id, …]}`, with those that the caller
+/// sees.
 pub(super) async fn nodes_seen(ctx: &RequestContext<'_>, body: Bytes) -> Result<Bytes, Error> {
     if !ctx.reads_some_flows() {
         return Ok(body);
@@ -97,8 +100,8 @@ pub(super) async fn nodes_seen(ctx: &RequestContext<'_>, body: Bytes) -> Result<
     Ok(json!({ "nodes": nodes }).to_string().into())
 }
 
-/// The active flow set, and what the caller sees of it: found where deployments run, so that a large flow set does not
-/// stall a worker.
+/// The active flow set, and what the caller sees of it: found where deployments run, so that a
+/// large flow set does not stall a worker.
 pub(super) async fn sight(ctx: &RequestContext<'_>) -> Result<(Arc<Active>, Arc<Sight>), Error> {
     let backend = Arc::clone(ctx.backend);
     let mut watch = ctx.detached_watch();

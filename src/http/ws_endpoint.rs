@@ -1,6 +1,8 @@
-//! A WebSocket to a `websocket-listener` node: opened for authorized callers, closed when the authorization lapses.
+//! A WebSocket to a `websocket-listener` node: opened for authorized callers, closed when the
+//! authorization lapses.
 //!
-//! The frames pass here, on the thread that accepted the connection; the engine receives each and returns its own.
+//! The frames pass here, on the thread that accepted the connection; the engine receives each and
+//! returns its own.
 
 use super::error::Error;
 use super::meter::{Meter, Metered};
@@ -34,7 +36,8 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 
-/// The number of bytes read at once. Our choice: an idle socket keeps the buffer, and most frames are smaller.
+/// The number of bytes read at once. Our choice: an idle socket keeps the buffer, and most frames
+/// are smaller.
 const READ: usize = 4 * 1024;
 /// A client's WebSocket.
 type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
@@ -74,7 +77,8 @@ pub(super) fn open(
     Ok(with_first_protocol(&ctx.head.headers, response))
 }
 
-/// A permit for one more socket. It counts for the client's address; a proxy that does not name its client has none.
+/// A permit for one more socket. It counts for the client's address; a proxy that does not name its
+/// client has none.
 fn permit(ctx: &RequestContext<'_>) -> Result<Permit, LimitReached> {
     let permit = ctx.gateway.shares.sockets.admit()?;
     let address = ctx.peer.address.ip();
@@ -216,7 +220,8 @@ impl Inbound {
         if let Some(memory) = memory.as_mut().filter(|memory| memory.units() == 0) {
             memory.grow(frame.size()).await;
         }
-        // Last: all sources of the engine share it, so nothing that holds it may wait for a share of one client.
+        // Last: all sources of the engine share it, so nothing that holds it may wait for a share
+        // of one client.
         let in_flight = self.listening.claim(frame.size()).await;
         let (frame, memory) = self.next.take()?;
         Some((frame, InboundPermit::new(room, in_flight, memory)))
@@ -249,7 +254,8 @@ async fn message(socket: &mut Socket) -> Option<(Frame, Option<Grant>)> {
     }
 }
 
-/// The close code for a client that violated the protocol, or has sent more, or slower, than it may.
+/// The close code for a client that violated the protocol, or has sent more, or slower, than it
+/// may.
 fn violation(error: &tungstenite::Error) -> Option<CloseCode> {
     match error {
         tungstenite::Error::Io(error) => match error.kind() {

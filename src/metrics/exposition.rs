@@ -1,4 +1,5 @@
-//! Lines of Prometheus' text format (exposition format 0.0.4), for the series that are not the recorder's.
+//! Lines of Prometheus' text format (exposition format 0.0.4), for the series that are not the
+//! recorder's.
 
 use std::fmt::{Display, Write};
 

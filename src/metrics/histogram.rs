@@ -1,6 +1,7 @@
-//! Histograms of durations with fixed buckets: a sample is counted in its bucket at once. metrics-exporter-prometheus
-//! would keep every sample, with the time at which it came, until the next scrape: more work in each request than the
-//! rest of its metrics, and megabytes a second under load.
+//! Histograms of durations with fixed buckets: a sample is counted in its bucket at once.
+//! metrics-exporter-prometheus would keep every sample, with the time at which it came, until the
+//! next scrape: more work in each request than the rest of its metrics, and megabytes a second
+//! under load.
 
 use super::exposition::{self, Buckets, escaped};
 use parking_lot::{Mutex, MutexGuard};

@@ -1,12 +1,13 @@
-//! The last hour in a few numbers: a ring of samples, made of the page for Prometheus, for people who look at the console.
+//! The last hour in a few numbers: a ring of samples, made of the page for Prometheus, for people
+//! who look at the console.
 
 use super::Metrics;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The interval between samples. Our choice: finer than a person reads from an hour's curve, and rare enough that reading
-/// all series costs nothing.
+/// The interval between samples. Our choice: finer than a person reads from an hour's curve, and
+/// rare enough that reading all series costs nothing.
 pub const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The samples of an hour: some 30 KiB.
@@ -55,7 +56,8 @@ struct Ring {
 #[derive(Debug, Clone, Default)]
 struct Totals {
     counters: Sample,
-    /// Requests by the upper bound of their duration, in ascending order; each includes those before it.
+    /// Requests by the upper bound of their duration, in ascending order; each includes those
+    /// before it.
     durations: Vec<(f64, f64)>,
 }
 
@@ -162,7 +164,8 @@ fn add(durations: &mut Vec<(f64, f64)>, bound: f64, value: f64) {
     }
 }
 
-/// The duration below which this part of the requests is, as Prometheus' `histogram_quantile` estimates it.
+/// The duration below which this part of the requests is, as Prometheus' `histogram_quantile`
+/// estimates it.
 fn quantile(durations: &[(f64, f64)], part: f64) -> f64 {
     let all = durations.last().map_or(0.0, |(_, count)| *count);
     if all <= 0.0 {

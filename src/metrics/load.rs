@@ -1,5 +1,5 @@
-//! The series of the engine's load. Flows come and go with deployments and so do their series, which those of the
-//! recorder cannot.
+//! The series of the engine's load. Flows come and go with deployments and so do their series,
+//! which those of the recorder cannot.
 
 use super::exposition::{self, Buckets, describe, escaped, line};
 use engine::load::{FlowLoad, LATENESS_SECONDS, Load};
@@ -106,7 +106,8 @@ impl Loads {
         line(page, format_args!("{UNKEPT} {}\n", age.as_secs_f64()));
     }
 
-    /// The flows of all threads, at least one in each list: those of one name, such as `other`, are together.
+    /// The flows of all threads, at least one in each list: those of one name, such as `other`, are
+    /// together.
     fn flows(&self) -> Vec<Vec<Arc<FlowLoad>>> {
         let mut flows: Vec<Vec<Arc<FlowLoad>>> = Vec::new();
         let mut places = HashMap::new();

@@ -1,10 +1,11 @@
-//! Every metric's name and help, once. Handles are registered at start; counting only adds to a number.
+//! Every metric's name and help, once. Handles are registered at start; counting only adds to a
+//! number.
 //!
-//! Names have the prefix `flowgate_`, base units and `_total` for counters (Prometheus' naming practice). A series
-//! exists at 0 from the start, except those of requests and deployments, which appear when their combination of labels
-//! first occurs, those of node types, which appear with the first node of a type, and those of flows, which are there as
-//! long as the flows.
-//! Knows nothing of what it counts.
+//! Names have the prefix `flowgate_`, base units and `_total` for counters (Prometheus' naming
+//! practice). A series exists at 0 from the start, except those of requests and deployments, which
+//! appear when their combination of labels first occurs, those of node types, which appear with the
+//! first node of a type, and those of flows, which are there as long as the flows. Knows nothing of
+//! what it counts.
 
 mod audit_sink;
 mod comms;
@@ -202,7 +203,8 @@ impl Metrics {
         self.connections.malformed.increment(1);
     }
 
-    /// A TLS handshake has ended; `tls13` and `alpn` are what was agreed and do not matter when it failed.
+    /// A TLS handshake has ended; `tls13` and `alpn` are what was agreed and do not matter when it
+    /// failed.
     pub fn handshake(&self, result: Handshake, tls13: bool, alpn: Option<&[u8]>) {
         match (result as usize).checked_sub(Handshake::DONE) {
             Some(failure) => self.connections.failed[failure].increment(1),
@@ -237,12 +239,14 @@ impl Metrics {
         self.access.permissions[usize::from(granted)].increment(1);
     }
 
-    /// The number of times, since the start, that failures made the throttle refuse further sign-ins.
+    /// The number of times, since the start, that failures made the throttle refuse further
+    /// sign-ins.
     pub fn lockouts(&self, count: u64) {
         self.access.lockouts.absolute(count);
     }
 
-    /// The number of times, since the start, that a user began to count as being guessed from many addresses.
+    /// The number of times, since the start, that a user began to count as being guessed from many
+    /// addresses.
     pub fn guessing(&self, count: u64) {
         self.access.guessing.absolute(count);
     }
@@ -268,7 +272,8 @@ impl Metrics {
         self.access.audit_max_bytes.set(max as f64);
     }
 
-    /// A deployment has ended. `kind` is the type's name as clients spell it, `api` the API version 1 or 2.
+    /// A deployment has ended. `kind` is the type's name as clients spell it, `api` the API version
+    /// 1 or 2.
     pub fn deployment(&self, kind: &str, api: u8, result: Deployed, target: Target) {
         let api = usize::from(api != 1);
         let recorder = &self.recorder;

@@ -11,7 +11,8 @@ use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::PrometheusRecorder;
 use std::sync::{Arc, OnceLock};
 
-/// Upper bounds of requests' durations, seconds: from an answer out of memory to the longest wait for a flow.
+/// Upper bounds of requests' durations, seconds: from an answer out of memory to the longest wait
+/// for a flow.
 static REQUEST_SECONDS: [f64; 11] = [
     0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0,
 ];
@@ -34,7 +35,8 @@ pub(super) const UPSTREAM_DURATION: Description = Description {
     bounds: &REQUEST_SECONDS,
 };
 
-/// A counter whose series appears when it first counts: one of many combinations of labels, most of which never occur.
+/// A counter whose series appears when it first counts: one of many combinations of labels, most of
+/// which never occur.
 type Seldom = OnceLock<Counter>;
 type ByMethod<T> = [[T; METHODS.len()]; RouteClass::NAMES.len()];
 type ByStatus = ByMethod<[Seldom; STATUSES.len()]>;
@@ -52,7 +54,8 @@ pub(super) struct Requests {
 
 impl Requests {
     pub(super) fn register(r: &PrometheusRecorder, h: &Histograms) -> Self {
-        // By class and method only: with the status too, a scrape would carry five times as many lines.
+        // By class and method only: with the status too, a scrape would carry five times as many
+        // lines.
         let duration = RouteClass::NAMES.map(|route| {
             METHODS.map(|method| h.register(DURATION, &[("route", route), ("method", method)]))
         });

@@ -1,5 +1,5 @@
-//! The metrics of the runtime behind the gateway. Registered only where there is one: a gauge of its health would mean
-//! nothing elsewhere.
+//! The metrics of the runtime behind the gateway. Registered only where there is one: a gauge of
+//! its health would mean nothing elsewhere.
 
 use super::histogram::{Histogram, Histograms};
 use super::labels::{STATUSES, TunnelEnd, UpstreamFault, UpstreamSignIn, status};

@@ -1,8 +1,8 @@
-//! A copy of what npm changes in the directory of the node host, made before and put back if the change fails: the
-//! `node_modules`, as hard links, and the two files that list the packages.
+//! A copy of what npm changes in the directory of the node host, made before and put back if the
+//! change fails: the `node_modules`, as hard links, and the two files that list the packages.
 //!
-//! The copy is there under its name only when it is whole, and goes when it is no longer needed: one that is found at
-//! start says that a change was interrupted.
+//! The copy is there under its name only when it is whole, and goes when it is no longer needed:
+//! one that is found at start says that a change was interrupted.
 
 use engine::beneath;
 use std::fs::{self, File};
@@ -69,8 +69,8 @@ impl Backup {
     }
 }
 
-/// Puts back what a change that did not come to its end has left; nothing to do if there was none. It can be interrupted at
-/// any point, and done again.
+/// Puts back what a change that did not come to its end has left; nothing to do if there was none.
+/// It can be interrupted at any point, and done again.
 pub(super) fn recover(directory: &Path) -> io::Result<()> {
     remove(&directory.join(UNFINISHED))?;
     remove(&directory.join(DISCARDED))?;
@@ -98,8 +98,8 @@ pub(super) fn recover(directory: &Path) -> io::Result<()> {
     remove(&directory.join(DISCARDED))
 }
 
-/// Makes the same tree again: files as hard links, which npm replaces and does not change; where the system has none, as
-/// copies. `.package-lock.json`, which npm writes in place, is copied.
+/// Makes the same tree again: files as hard links, which npm replaces and does not change; where
+/// the system has none, as copies. `.package-lock.json`, which npm writes in place, is copied.
 fn link(from: &Path, to: &Path) -> io::Result<()> {
     let mut left = vec![(from.to_owned(), to.to_owned())];
     while let Some((from, to)) = left.pop() {

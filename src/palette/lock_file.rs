@@ -127,8 +127,8 @@ impl LockFile {
     }
 }
 
-/// Returns whether each hash of an archive is one of SHA-2: of SHA-1 there are two archives with the
-/// same one, and npm takes what it can read.
+/// Returns whether each hash of an archive is one of SHA-2: of SHA-1 there are two archives with
+/// the same one, and npm takes what it can read.
 fn is_strong(integrity: &str) -> bool {
     let is_digit = |c: u8| c.is_ascii_alphanumeric() || b"+/=".contains(&c);
     let is_strong = |hash: &str| {

@@ -1,7 +1,9 @@
-//! Changes of the palette while flowgate runs: npm packages are installed, updated and removed, and their node sets enabled
-//! and disabled. One change at a time; one that fails leaves the packages and the node host as they were.
+//! Changes of the palette while flowgate runs: npm packages are installed, updated and removed, and
+//! their node sets enabled and disabled. One change at a time; one that fails leaves the packages
+//! and the node host as they were.
 //!
-//! - `name` reads what clients send, `npm` runs npm, `script_shell` is what install scripts run in, `backup` keeps what it
+//! - `name` reads what clients send, `npm` runs npm, `script_shell` is what install scripts run in,
+//!   `backup` keeps what it
 //!   changes, `lock_file` reads what it has done.
 //! - `disabled` keeps the node sets that are disabled.
 
@@ -35,7 +37,8 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// Starts of the node host that a change waits for: a package that ends it is left out after three (docs/node-host.md).
+/// Starts of the node host that a change waits for: a package that ends it is left out after three
+/// (docs/node-host.md).
 const STARTS: u32 = 4;
 
 /// Node-RED's runtime, without which nothing runs.
@@ -153,8 +156,8 @@ impl Palette {
         Ok(version)
     }
 
-    /// Enables or disables node sets of packages, none of which is used, and restarts the node host if that changes
-    /// anything.
+    /// Enables or disables node sets of packages, none of which is used, and restarts the node host
+    /// if that changes anything.
     pub async fn switch(
         &self,
         engine: &Engine,
@@ -257,7 +260,8 @@ impl Palette {
         self.directory.join(RUNTIME).exists()
     }
 
-    /// Restarts the node host with a package that npm has installed. An error says whether the host has restarted.
+    /// Restarts the node host with a package that npm has installed. An error says whether the host
+    /// has restarted.
     async fn loaded(
         &self,
         engine: &Engine,

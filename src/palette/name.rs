@@ -1,9 +1,10 @@
-//! Names and versions of npm packages, as clients may send them: nothing that npm takes for a flag, a path, an address or a
-//! repository.
+//! Names and versions of npm packages, as clients may send them: nothing that npm takes for a flag,
+//! a path, an address or a repository.
 
 use crate::config::Installs;
 
-/// Characters of a name (npm's `validate-npm-package-name`), and of a version. The latter is our choice.
+/// Characters of a name (npm's `validate-npm-package-name`), and of a version. The latter is our
+/// choice.
 const MAX_NAME: usize = 214;
 const MAX_VERSION: usize = 64;
 
@@ -46,9 +47,9 @@ impl PackageName {
         &self.0
     }
 
-    /// Whether users may install it: a pattern of `allow` fits, and none of `deny` that is as specific. As in Node-RED
-    /// (`@node-red/registry/lib/util.js`), a pattern is more specific the later its first star; of two that are alike, the
-    /// longer one.
+    /// Returns whether users may install it: a pattern of `allow` fits, and none of `deny` that is
+    /// as specific. As in Node-RED (`@node-red/registry/lib/util.js`), a pattern is more specific
+    /// the later its first star; of two that are alike, the longer one.
     pub fn is_allowed(&self, installs: &Installs) -> bool {
         let best = |patterns: &[String]| {
             let fits = patterns.iter().filter(|pattern| fits(pattern, &self.0));
@@ -64,8 +65,8 @@ impl PackageName {
 }
 
 impl PackageVersion {
-    /// Reads a version (`1.2.3`, `1.2.3-beta.1`) or a tag; `None`: it is neither. Ranges are none: what is installed is what
-    /// was chosen.
+    /// Reads a version (`1.2.3`, `1.2.3-beta.1`) or a tag; `None`: it is neither. Ranges are none:
+    /// what is installed is what was chosen.
     pub fn parse(text: &str) -> Option<Self> {
         let is_tag = text.starts_with(|c: char| c.is_ascii_alphabetic())
             && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
@@ -100,7 +101,7 @@ fn is_version(text: &str) -> bool {
         && build.is_none_or(parts)
 }
 
-/// Whether a pattern fits a whole name; `*` is any text.
+/// Returns whether a pattern fits a whole name; `*` is any text.
 fn fits(pattern: &str, name: &str) -> bool {
     wildmatch::WildMatch::new(pattern).matches(name)
 }

@@ -1,5 +1,6 @@
-//! Runs npm in the directory of the node host: without the gateway's environment, in a process group of its own, for a
-//! limited time. What it has started ends with it, in whichever group that is.
+//! Runs npm in the directory of the node host: without the gateway's environment, in a process
+//! group of its own, for a limited time. What it has started ends with it, in whichever group that
+//! is.
 
 use super::Error;
 use super::lock_file::Origin;
@@ -27,8 +28,8 @@ use tokio::time::timeout;
 /// and its settings have some 8 KiB.
 const MAX_OUTPUT: usize = 64 << 10;
 
-/// The time for which output is read after npm has ended and its process group was killed: of programs that have left the
-/// group.
+/// The time for which output is read after npm has ended and its process group was killed: of
+/// programs that have left the group.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The registry whose addresses npm replaces by those of the configured one
@@ -39,8 +40,9 @@ const PUBLIC_REGISTRY: &str = "https://registry.npmjs.org";
 /// such program.
 const NO_GIT: &str = "flowgate-installs-nothing-with-git";
 
-/// What each installation and removal is done with. Scripts of packages never run by themselves, whatever `.npmrc` says.
-/// npm's own retries, after 10 s and a minute, would come for an archive with a wrong hash too; a user waits here.
+/// What each installation and removal is done with. Scripts of packages never run by themselves,
+/// whatever `.npmrc` says. npm's own retries, after 10 s and a minute, would come for an archive
+/// with a wrong hash too; a user waits here.
 const ALWAYS: [&str; 11] = [
     "--ignore-scripts=true",
     "--package-lock=true",
@@ -287,7 +289,8 @@ impl Npm {
     }
 }
 
-/// `PATH` with the directory of Node.js first, if that has one: npm is a script that looks for it there.
+/// `PATH` with the directory of Node.js first, if that has one: npm is a script that looks for it
+/// there.
 fn path_with(node: &Path) -> Option<OsString> {
     let directory = node
         .parent()
@@ -342,7 +345,8 @@ async fn read(from: Option<impl AsyncRead + Unpin>, tail: &mut VecDeque<u8>) {
     }
 }
 
-/// The failure that npm's output names: a line `npm error code E…`, before npm 10 `npm ERR! code E…`.
+/// The failure that npm's output names: a line `npm error code E…`, before npm 10
+/// `npm ERR! code E…`.
 fn failure(output: &str) -> Error {
     if output.contains(NO_GIT) {
         return Error::Foreign {

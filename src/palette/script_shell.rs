@@ -1,5 +1,5 @@
-//! The shell that install scripts run in, and the programs of packages that they may run: their own,
-//! and those of packages that they list as dependencies. The system's come first.
+//! The shell that install scripts run in, and the programs of packages that they may run: their
+//! own, and those of packages that they list as dependencies. The system's come first.
 
 use crate::config::NodeHost;
 use engine::beneath;
@@ -120,8 +120,8 @@ fn own(directory: &Path, package: &Path, name: &str, bin: &Json) -> BTreeMap<Str
         .collect()
 }
 
-/// Lets a file below a directory be run: npm does so with those that it links, and only with the first
-/// of several of one name.
+/// Lets a file below a directory be run: npm does so with those that it links, and only with the
+/// first of several of one name.
 fn make_executable(directory: &Path, file: &Path) -> io::Result<()> {
     let file = beneath::open(directory, file)?;
     let mode = file.metadata()?.permissions().mode();

@@ -1,6 +1,7 @@
-//! `approve`: the flows whose changes need a second user. A change of a flow is what needs the right to that flow: an
-//! element on it before or after, a shared element or a config node that it uses, its place among the others, and what
-//! makes anything run otherwise that is on it, or nothing at all.
+//! `approve`: the flows whose changes need a second user. A change of a flow is what needs the
+//! right to that flow: an element on it before or after, a shared element or a config node that it
+//! uses, its place among the others, and what makes anything run otherwise that is on it, or
+//! nothing at all.
 
 use super::changes::{Change, changes, is_reordered};
 use super::globals::{Globals, global_configs};
@@ -20,7 +21,7 @@ pub const APPROVE: &str = "flows.approve";
 /// The pattern for every change, of flows or not.
 const EVERYTHING: &str = "*";
 
-/// Whether [`needs_approval`] can find anything, for this caller.
+/// Returns whether [`needs_approval`] can find anything, for this caller.
 pub fn approval_applies(policy: &Policy, who: Who<'_>) -> bool {
     !policy.approval.flows.is_empty() && !who.permissions.cover(APPROVE)
 }
@@ -111,7 +112,7 @@ impl<'a> Guarded<'a> {
         self.patterns.iter().any(|listed| listed == pattern)
     }
 
-    /// Whether the flow of this id is guarded, as it is or as it is to be.
+    /// Returns whether the flow of this id is guarded, as it is or as it is to be.
     fn is(&self, id: &SmolStr) -> bool {
         if let Some(is) = self.known.borrow().get(id) {
             return *is;
@@ -208,7 +209,8 @@ mod tests {
         BEFORE.replace(from, to)
     }
 
-    /// Returns the ids that need approval when the caller with these permissions deploys this flow set.
+    /// Returns the ids that need approval when the caller with these permissions deploys this flow
+    /// set.
     fn needed(patterns: &[&str], permissions: &[&str], after: &str) -> String {
         let policy = Policy {
             approval: Approval {

@@ -1,4 +1,5 @@
-//! The elements in which two flow sets differ, in whatever: unlike for restarts, a node that was moved differs.
+//! The elements in which two flow sets differ, in whatever: unlike for restarts, a node that was
+//! moved differs.
 
 use super::Deployment;
 use flows::{FlowSet, Node};
@@ -20,8 +21,8 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Compares two flow sets; a node whose credentials are sent differs. Linear, and an unchanged element costs a look-up
-/// and a comparison of its text.
+/// Compares two flow sets; a node whose credentials are sent differs. Linear, and an unchanged
+/// element costs a look-up and a comparison of its text.
 pub(super) fn changes<'a>(deployment: &Deployment<'a>) -> Vec<Change<'a>> {
     let (before, after) = (deployment.before, deployment.after);
     let mut changes = Vec::new();

@@ -1,4 +1,5 @@
-//! `read_only`, freeze windows, and the freeze that an operator has commanded: times without any deployment.
+//! `read_only`, freeze windows, and the freeze that an operator has commanded: times without any
+//! deployment.
 
 use super::{Rule, Verdict, Violation};
 use crate::audit::rfc3339;

@@ -1,13 +1,15 @@
-//! Links and wires from an element that a caller sees to others that the caller does not see: left out when the element
-//! is shown, and put back when it is submitted.
+//! Links and wires from an element that a caller sees to others that the caller does not see: left
+//! out when the element is shown, and put back when it is submitted.
 //!
-//! Only the properties in which Node-RED keeps ids of nodes of any flow. A text elsewhere belongs to the element.
+//! Only the properties in which Node-RED keeps ids of nodes of any flow. A text elsewhere belongs
+//! to the element.
 
 use flows::{FlowSet, Node};
 use serde_json::Value as Json;
 use std::sync::Arc;
 
-/// Lists of ids: wires by output, the other ends of links, the nodes that catch, status and complete nodes watch.
+/// Lists of ids: wires by output, the other ends of links, the nodes that catch, status and
+/// complete nodes watch.
 const LISTS: [&str; 3] = ["wires", "links", "scope"];
 
 /// The element without the ids that are hidden; `None`: it has none of them.

@@ -1,4 +1,5 @@
-//! Tabs, subflows and groups that are `locked` in the active flow set: neither they nor what is in them may differ.
+//! Tabs, subflows and groups that are `locked` in the active flow set: neither they nor what is in
+//! them may differ.
 
 use super::changes::Change;
 use super::{Deployment, Rule, UNLOCK, Violation, violation};
@@ -47,7 +48,7 @@ fn is_locked(node: &Node) -> bool {
     is_container && may_be() && node.object().get("locked").is_some_and(|is| is == true)
 }
 
-/// Whether one of the groups around the node is locked. Groups can be written as a circle.
+/// Returns whether one of the groups around the node is locked. Groups can be written as a circle.
 fn in_group(node: &Node, flows: &FlowSet, locked: &HashSet<&SmolStr>) -> bool {
     let mut seen = HashSet::new();
     let mut group = &node.group;

@@ -1,5 +1,5 @@
-//! Merges the submission of a caller who sees some flows into the whole: what the caller does not see stays as it is and
-//! where it is, what the caller sees and leaves out is removed.
+//! Merges the submission of a caller who sees some flows into the whole: what the caller does not
+//! see stays as it is and where it is, what the caller sees and leaves out is removed.
 
 use super::sight::Borrowed;
 use super::{Rule, Sight, Verdict, Violation, links};
@@ -8,8 +8,9 @@ use flows::{FlowSet, Node, json};
 use smol_str::SmolStr;
 use std::sync::Arc;
 
-/// The elements of the whole after a submission. It may neither contain nor name an element that the caller does not
-/// see, but one that is exactly as it was: the caller has seen it before, and stopped using it.
+/// The elements of the whole after a submission. It may neither contain nor name an element that
+/// the caller does not see, but one that is exactly as it was: the caller has seen it before, and
+/// stopped using it.
 pub fn merged(sight: &Sight, submitted: &FlowSet) -> Result<Vec<Arc<Node>>, Verdict> {
     let mut foreign = Vec::new();
     let mut own = Vec::new();

@@ -1,8 +1,10 @@
-//! Policies on deployments: whether a submission may replace the active flow set, and if not, every reason.
+//! Policies on deployments: whether a submission may replace the active flow set, and if not, every
+//! reason.
 //!
-//! Pure: no input or output, no clock. Each kind of rules has a file. [`closed()`] and [`without_rev`] need no flow set;
-//! [`verdict`] compares two: the elements that differ, and for callers of some flows what both run. [`Sight`] is what a caller sees
-//! of one, and [`merged`] what a deployment of that leads to.
+//! Pure: no input or output, no clock. Each kind of rules has a file. [`closed()`] and
+//! [`without_rev`] need no flow set; [`verdict`] compares two: the elements that differ, and for
+//! callers of some flows what both run. [`Sight`] is what a caller sees of one, and [`merged`] what
+//! a deployment of that leads to.
 
 mod approval;
 mod changes;
@@ -147,7 +149,7 @@ pub fn without_rev(policy: &Policy, who: Who<'_>) -> Verdict {
     }])
 }
 
-/// Whether [`verdict`] can find anything, for this caller, in any deployment.
+/// Returns whether [`verdict`] can find anything, for this caller, in any deployment.
 pub fn applies(policy: &Policy, who: Who<'_>) -> bool {
     policy.places.is_some()
         || policy.require_types
@@ -206,7 +208,8 @@ pub fn verdict(policy: &Policy, who: Who<'_>, deployment: &Deployment<'_>) -> Ve
     Verdict(violations)
 }
 
-/// The number of elements that a message names. Our choice: more do not fit into an editor's notification.
+/// The number of elements that a message names. Our choice: more do not fit into an editor's
+/// notification.
 const NAMED: usize = 5;
 
 /// A violation by some elements; none if there are no elements.

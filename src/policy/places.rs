@@ -1,4 +1,5 @@
-//! The places of flows in a cluster: what belongs together is not run apart, and what runs does not move with a deployment.
+//! The places of flows in a cluster: what belongs together is not run apart, and what runs does not
+//! move with a deployment.
 
 use super::{Deployment, Rule, Violation};
 use crate::config::Policy;

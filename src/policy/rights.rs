@@ -1,5 +1,5 @@
-//! Rights to single flows: a user with `flows.write:FLOW` changes only what is on these flows, and only those shared
-//! elements (config nodes and subflows) that no other flow uses.
+//! Rights to single flows: a user with `flows.write:FLOW` changes only what is on these flows, and
+//! only those shared elements (config nodes and subflows) that no other flow uses.
 //!
 //! What counts is where an element was and where it is to be, and what runs: on flows that the user
 //! does not hold, that is the same before and after. Messages are no matter of rights: a flow may
@@ -182,8 +182,8 @@ fn moved(before: &Rights<'_>, after: &Rights<'_>) -> Option<Violation> {
     violation(Rule::Flows, &tabs, reason)
 }
 
-/// The type that a deployment of a user has: a full one would restart every flow, so by a user of some flows it is one of
-/// type `flows`.
+/// The type that a deployment of a user has: a full one would restart every flow, so by a user of
+/// some flows it is one of type `flows`.
 pub fn deployment_type(permissions: &Permissions, asked: DeploymentType) -> DeploymentType {
     match asked {
         DeploymentType::Full if !permissions.cover(WRITE) => DeploymentType::Flows,
@@ -191,8 +191,8 @@ pub fn deployment_type(permissions: &Permissions, asked: DeploymentType) -> Depl
     }
 }
 
-/// The tabs that restart whole, whatever differs: of a full deployment by a user of some flows, those that the user holds
-/// in one of these flow sets.
+/// The tabs that restart whole, whatever differs: of a full deployment by a user of some flows,
+/// those that the user holds in one of these flow sets.
 pub fn restarted(
     permissions: &Permissions,
     asked: DeploymentType,
@@ -237,7 +237,8 @@ impl<'a> Rights<'a> {
         }
     }
 
-    /// Whether the user holds the flow of this id. One without a tab is known by its id only.
+    /// Returns whether the user holds the flow of this id. One without a tab is known by its id
+    /// only.
     pub(super) fn holds(&self, id: &SmolStr) -> bool {
         if let Some(holds) = self.known.borrow().get(id) {
             return *holds;
@@ -261,7 +262,7 @@ impl<'a> Rights<'a> {
     }
 }
 
-/// Whether a pattern fits the flow of this id: its id, its label, or one of its variables.
+/// Returns whether a pattern fits the flow of this id: its id, its label, or one of its variables.
 pub(super) fn fits(flows: &FlowSet, id: &SmolStr) -> impl Fn(&str) -> bool {
     let tab = flows.get(id);
     let tab = tab.filter(|tab| tab.part() == ElementKind::Tab);
@@ -276,7 +277,7 @@ pub(super) fn fits(flows: &FlowSet, id: &SmolStr) -> impl Fn(&str) -> bool {
     }
 }
 
-/// Whether a tab has an environment variable of this name whose value fits.
+/// Returns whether a tab has an environment variable of this name whose value fits.
 fn variable(tab: &serde_json::Map<String, Json>, name: &str, pattern: &str) -> bool {
     let variables = tab.get("env").and_then(Json::as_array);
     let mut variables = variables.into_iter().flatten();

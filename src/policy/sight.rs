@@ -1,5 +1,6 @@
-//! The part of a flow set that a caller sees, computed once for a flow set and permissions: the flows that the caller may
-//! read, with all that is on them, and the shared elements that these use.
+//! The part of a flow set that a caller sees, computed once for a flow set and permissions: the
+//! flows that the caller may read, with all that is on them, and the shared elements that these
+//! use.
 
 use super::links;
 use super::rights::Rights;
@@ -45,7 +46,7 @@ impl Sight {
         Self { flows, limits }
     }
 
-    /// Whether the caller sees everything.
+    /// Returns whether the caller sees everything.
     pub fn is_whole(&self) -> bool {
         self.limits.is_none()
     }

@@ -1,4 +1,5 @@
-//! `require_types`, `forbid_types`, `restrict_types`: the types of the nodes that are added or changed.
+//! `require_types`, `forbid_types`, `restrict_types`: the types of the nodes that are added or
+//! changed.
 
 use super::changes::Change;
 use super::{Deployment, Rule, Violation, Who, violation};

@@ -1,7 +1,8 @@
 //! Tracks the activity of one connection, and decides by its age: wait, park, close.
 //!
-//! The wire and the answers write down what happens; the connection asks for the verdict a few times a second.
-//! So a time limit costs a request no timer. Times are milliseconds since the worker started. No clock here.
+//! The wire and the answers write down what happens; the connection asks for the verdict a few
+//! times a second. So a time limit costs a request no timer. Times are milliseconds since the
+//! worker started. No clock here.
 
 use crate::config::Timeouts;
 use crate::http::FramingError;
@@ -9,20 +10,21 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The life signs of one connection. Only its own worker writes here; atomics make it `Sync`, not shared.
+/// The life signs of one connection. Only its own worker writes here; atomics make it `Sync`, not
+/// shared.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     /// Requests whose answer is not yet handed over.
     in_flight: AtomicU32,
     /// Of these, answers that wait for the peer to take what there is.
     offered: AtomicU32,
-    /// Whether something written may still be in our buffers.
+    /// True if something written may still be in our buffers.
     unflushed: AtomicBool,
     /// Requests that have come.
     requests: AtomicU32,
     /// The request, counted from 1, that has more than one reading, and why; none comes after it.
     flaw: OnceLock<(u32, FramingError)>,
-    /// Whether HTTP has ended and another protocol is in use.
+    /// True if HTTP has ended and another protocol is in use.
     tunnel: AtomicBool,
     /// When the first byte of a request's head came, plus one; 0: none has.
     head: AtomicU64,
@@ -96,7 +98,7 @@ impl Activity {
         self.tunnel.store(true, Relaxed);
     }
 
-    /// Whether it has.
+    /// Returns whether it has.
     pub(super) fn is_tunnel(&self) -> bool {
         self.tunnel.load(Relaxed)
     }
@@ -122,7 +124,7 @@ impl Activity {
         self.asked.store(now, Relaxed);
     }
 
-    /// Whether no request has come yet.
+    /// Returns whether no request has come yet.
     pub(super) fn is_fresh(&self) -> bool {
         self.requests.load(Relaxed) == 0
     }
@@ -160,8 +162,8 @@ impl Activity {
         IdleAction::Wait
     }
 
-    /// The action for an HTTP/2 connection. Its peer can keep bytes moving with PINGs, so the idle time is the time
-    /// without an open stream.
+    /// The action for an HTTP/2 connection. Its peer can keep bytes moving with PINGs, so the idle
+    /// time is the time without an open stream.
     pub(super) fn http2(&self, now: u64, limits: &Timeouts) -> IdleAction {
         if self.too_slow(now, limits) {
             return IdleAction::Close;
@@ -173,7 +175,7 @@ impl Activity {
         IdleAction::Wait
     }
 
-    /// Whether the peer does not take what is there for it.
+    /// Returns whether the peer does not take what is there for it.
     fn too_slow(&self, now: u64, limits: &Timeouts) -> bool {
         let stuck = self.unflushed.load(Relaxed) && passed(self.moved(), now, limits.body_idle);
         let unread = self.offered.load(Relaxed) > 0

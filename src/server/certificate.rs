@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// The validity of the self-signed certificate: two years, below the 825 days that Apple's clients accept of
-/// certificates that users trust themselves.
+/// The validity of the self-signed certificate: two years, below the 825 days that Apple's clients
+/// accept of certificates that users trust themselves.
 const LIFETIME: Duration = Duration::from_hours(730 * 24);
 /// Its beginning lies in the past, for clients whose clock is slow.
 const SLACK: Duration = Duration::from_hours(24);
@@ -143,8 +143,8 @@ pub(super) fn all<T: PemObject>(file: &Path, what: &'static str) -> Result<Vec<T
     })
 }
 
-/// The files of the self-signed certificate in `directory`, created if they are missing or expired by `now` (since
-/// 1970).
+/// The files of the self-signed certificate in `directory`, created if they are missing or expired
+/// by `now` (since 1970).
 pub(super) fn self_signed(directory: &Path, now: Duration) -> Result<(PathBuf, PathBuf), Error> {
     let (cert, key) = (
         directory.join("self-signed.crt"),
@@ -180,7 +180,8 @@ fn parameters(now: Duration) -> Result<CertificateParams, Error> {
     Ok(params)
 }
 
-/// Whether the certificate in this file has ended; one that cannot be read is left to [`read`] to complain about.
+/// Returns whether the certificate in this file has ended; one that cannot be read is left to
+/// [`read`] to complain about.
 fn is_over(cert: &Path, now: Duration) -> bool {
     let Ok(pem) = fs::read(cert) else {
         return false;
@@ -232,7 +233,8 @@ fn read_file(file: &Path) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// Replaces the file, so that a reader sees the old or the new one and an old one's permissions do not stay.
+/// Replaces the file, so that a reader sees the old or the new one and an old one's permissions do
+/// not stay.
 pub(super) fn write(directory: &Path, file: &Path, text: &str, mode: u32) -> Result<(), Error> {
     let fresh = file.with_extension("new");
     let result = fs::create_dir_all(directory).and_then(|()| {

@@ -1,7 +1,8 @@
 //! Certificates that clients show: whose are accepted, and what they are called.
 //!
-//! The handshake checks them (RFC 5280 §6): signed by an authority of `[tls] client_ca`, within their time, for
-//! clients, not revoked. One that is not accepted ends the handshake. `auth` maps certificates to users.
+//! The handshake checks them (RFC 5280 §6): signed by an authority of `[tls] client_ca`, within
+//! their time, for clients, not revoked. One that is not accepted ends the handshake. `auth` maps
+//! certificates to users.
 
 use super::certificate::{self, Error};
 use crate::auth::Certificate;
@@ -31,7 +32,8 @@ pub(super) fn verifier(
     }
     let mut file = &clients.ca;
     if let Some(crl) = &clients.crl {
-        // As nginx's ssl_crl: every authority of the chain must have a list, and an expired list counts as missing.
+        // As nginx's ssl_crl: every authority of the chain must have a list, and an expired list
+        // counts as missing.
         let lists: Vec<CertificateRevocationListDer<'static>> = certificate::all(crl, LIST)?;
         if lists.is_empty() {
             return Err(Error::Empty {

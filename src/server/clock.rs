@@ -1,7 +1,8 @@
-//! The time that connections are measured by: milliseconds since their worker was made, short enough for an atomic.
+//! The time that connections are measured by: milliseconds since their worker was made, short
+//! enough for an atomic.
 //!
-//! It is read several times per request, and never needed exactly: the system's coarse clock is as fresh as
-//! its last tick (1 to 10 ms) and costs a fifth of the exact one.
+//! It is read several times per request, and never needed exactly: the system's coarse clock is as
+//! fresh as its last tick (1 to 10 ms) and costs a fifth of the exact one.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;

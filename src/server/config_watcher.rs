@@ -1,5 +1,6 @@
-//! Files that are looked at now and then: the configuration, what it names, certificates. Polled, because that sees a
-//! changed link, a mounted volume and a network's file system alike, and costs a few calls.
+//! Files that are looked at now and then: the configuration, what it names, certificates. Polled,
+//! because that sees a changed link, a mounted volume and a network's file system alike, and costs
+//! a few calls.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -46,8 +47,9 @@ impl Watch {
         *self = fresh;
     }
 
-    /// Whether they have changed since they were read, and not any more since the last look: a program that is writing
-    /// several of them, or a long one, is not interrupted. True once per change.
+    /// Returns whether they have changed since they were read, and not any more since the last
+    /// look: a program that is writing several of them, or a long one, is not interrupted. True
+    /// once per change.
     pub(super) fn have_changed(&mut self) -> bool {
         let now = looks(&self.files);
         let quiet = now == self.last;

@@ -1,4 +1,5 @@
-//! The state that all connections of one worker share: the gateway, the time limits, and hyper's settings.
+//! The state that all connections of one worker share: the gateway, the time limits, and hyper's
+//! settings.
 
 use super::clock::Clock;
 use super::drain::Drain;
@@ -18,15 +19,17 @@ const TICK: Duration = Duration::from_millis(100);
 const TICK_HTTP2: Duration = Duration::from_secs(2);
 /// The interval between keep-alive PINGs to an HTTP/2 peer. Our choice.
 const PING: Duration = Duration::from_secs(30);
-/// An HTTP/2 connection's window, in streams' windows. Our choice: a few uploads at a time at full speed.
+/// An HTTP/2 connection's window, in streams' windows. Our choice: a few uploads at a time at full
+/// speed.
 const WINDOWS: u32 = 4;
 /// The maximum of an HTTP/2 stream's response that is buffered for sending.
 const SEND_BUFFER: usize = 64 * 1024;
-/// The maximum of an HTTP/1.1 body that is read and sent at once: four records of TLS. A quiet connection keeps none of
-/// it.
+/// The maximum of an HTTP/1.1 body that is read and sent at once: four records of TLS. A quiet
+/// connection keeps none of it.
 const BUFFER: usize = 64 * 1024;
 
-/// Header fields of a head that hyper parses without memory of its own for each request: its default limit.
+/// Header fields of a head that hyper parses without memory of its own for each request: its
+/// default limit.
 const HEADERS: usize = 100;
 
 /// The intervals between activity checks of connections.
@@ -79,7 +82,7 @@ impl ConnContext {
         }
     }
 
-    /// Whether this is the address of a trusted proxy.
+    /// Returns whether this is the address of a trusted proxy.
     pub(super) fn trusts(&self, address: IpAddr) -> bool {
         self.gateway.config.server.trusted_proxies.contains(address)
     }
@@ -97,7 +100,8 @@ fn speak_http1(limits: &config::Limits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        // The activity is what times out: hyper's limit would also end a connection that only rests.
+        // The activity is what times out: hyper's limit would also end a connection that only
+        // rests.
         .header_read_timeout(None)
         .half_close(false)
         .max_header_size(limits.header_bytes)
@@ -124,7 +128,8 @@ fn speak_http2(limits: &config::Limits, timeouts: &Timeouts) -> http2::Builder<T
                 .min(i32::MAX.unsigned_abs()),
         )
         .max_send_buf_size(SEND_BUFFER)
-        // Streams that a client opens and resets at once (CVE-2023-44487), or makes us reset (CVE-2025-8671).
+        // Streams that a client opens and resets at once (CVE-2023-44487), or makes us reset
+        // (CVE-2025-8671).
         .max_pending_accept_reset_streams(limits.h2_resets)
         .max_local_error_reset_streams(limits.h2_resets)
         // The library also bounds CONTINUATION frames by this (CVE-2024-27316).

@@ -1,5 +1,5 @@
-//! The bytes of one connection, TLS or not, with its activity recorded. It owns the connection's permit, so that a
-//! tunnel made of it still counts.
+//! The bytes of one connection, TLS or not, with its activity recorded. It owns the connection's
+//! permit, so that a tunnel made of it still counts.
 
 use super::activity::Activity;
 use super::clock::Clock;
@@ -21,9 +21,10 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
 
-/// The delay of the report of a stream's end, or of an error, after the last bytes. hyper drops the handler of a
-/// request as soon as it sees that its client has gone, even one that has not run since the last bytes came; all tasks
-/// that are ready now run before a timer's. So a request that has arrived whole is acted on.
+/// The delay of the report of a stream's end, or of an error, after the last bytes. hyper drops the
+/// handler of a request as soon as it sees that its client has gone, even one that has not run
+/// since the last bytes came; all tasks that are ready now run before a timer's. So a request that
+/// has arrived whole is acted on.
 const END_DELAY: Duration = Duration::from_millis(1);
 
 /// The stream itself.
@@ -43,7 +44,7 @@ impl Stream {
         }
     }
 
-    /// Whether undeciphered bytes are here.
+    /// Returns whether undeciphered bytes are here.
     fn has_more(&self) -> bool {
         matches!(self, Self::Tls(tls) if tls.get_ref().0.has_more())
     }

@@ -1,7 +1,9 @@
-//! The life of one connection: introduction by a proxy, handshake, requests, and between them a rest that costs little.
+//! The life of one connection: introduction by a proxy, handshake, requests, and between them a
+//! rest that costs little.
 //!
-//! hyper implements HTTP. It keeps its buffers as long as its connection lives, so a quiet HTTP/1.1 connection is taken
-//! from hyper (parked) until the peer sends again: that saves two thirds of its memory.
+//! hyper implements HTTP. It keeps its buffers as long as its connection lives, so a quiet HTTP/1.1
+//! connection is taken from hyper (parked) until the peer sends again: that saves two thirds of its
+//! memory.
 
 use super::activity::{Activity, IdleAction};
 use super::client::Client;
@@ -32,19 +34,21 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::server::TlsStream;
 
-/// A quiet HTTP/1.1 connection is parked after this time. Our choice: a new start in hyper costs about 2 µs, which
-/// ten times a second is nothing, and when thousands connect at once few are in hyper's hands at the same time.
+/// A quiet HTTP/1.1 connection is parked after this time. Our choice: a new start in hyper costs
+/// about 2 µs, which ten times a second is nothing, and when thousands connect at once few are in
+/// hyper's hands at the same time.
 const PARK_AFTER: Duration = Duration::from_millis(100);
 /// The time-out for sending the TLS `close_notify`.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// A peer that still sends after its response, to a refused body for example, would lose the response if the connection
-/// closed at once (RFC 9112 §9.6): its input is discarded for this time (lingering close), as in nginx,
+/// A peer that still sends after its response, to a refused body for example, would lose the
+/// response if the connection closed at once (RFC 9112 §9.6): its input is discarded for this time
+/// (lingering close), as in nginx,
 const LINGER: Duration = Duration::from_secs(30);
 /// unless it is silent for this time. Our choice; nginx waits 5 s.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// The time that a drain waits for the first request of a connection: a client that has just connected is about to send
-/// it, and would take a close for a failure. Our choice.
+/// The time that a drain waits for the first request of a connection: a client that has just
+/// connected is about to send it, and would take a close for a failure. Our choice.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// A connection just accepted.
@@ -116,7 +120,8 @@ pub(super) async fn serve(context: Arc<ConnContext>, accepted: Accepted) {
     }
 }
 
-/// Serves a connection of the gateway in front of this engine until it ends. Each request names its client.
+/// Serves a connection of the gateway in front of this engine until it ends. Each request names its
+/// client.
 pub(super) async fn serve_gateway(context: Arc<ConnContext>, unix: UnixStream, counted: Counted) {
     let peer = Peer {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
@@ -180,7 +185,8 @@ enum Negotiated {
 
 async fn shake_hands(tls: Acceptor, tcp: TcpStream) -> io::Result<Negotiated> {
     let mut first = [0];
-    // No record of TLS begins with a letter (RFC 8446 §5.1), every method of HTTP with a capital one.
+    // No record of TLS begins with a letter (RFC 8446 §5.1), every method of HTTP with a capital
+    // one.
     if tcp.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
         return Ok(Negotiated::Plain(tcp));
     }
@@ -218,7 +224,8 @@ async fn handshake(context: &ConnContext, tls: Acceptor, tcp: TcpStream) -> Opti
 }
 
 async fn over_http1(client: Arc<Client>, mut wire: ConnIo) {
-    // The first request may already be in the TLS buffers, so the first thing is never to wait for the socket.
+    // The first request may already be in the TLS buffers, so the first thing is never to wait for
+    // the socket.
     while let Some(quiet) = Box::pin(exchange(&client, wire)).await {
         wire = quiet;
         if !next(&client, &wire).await {
@@ -228,7 +235,8 @@ async fn over_http1(client: Arc<Client>, mut wire: ConnIo) {
     }
 }
 
-/// Parked: waits for the next request's first bytes. False: the connection has been kept long enough.
+/// Parked: waits for the next request's first bytes. False: the connection has been kept long
+/// enough.
 async fn next(client: &Client, wire: &ConnIo) -> bool {
     let context = &client.context;
     let limit = client.activity.idle_timeout(&context.timeouts);
@@ -391,7 +399,8 @@ async fn drive<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>(
     .await
 }
 
-/// Reports an error that ended a hyper connection; hyper has answered unreadable input itself, if at all.
+/// Reports an error that ended a hyper connection; hyper has answered unreadable input itself, if
+/// at all.
 fn report(client: &Client, error: &hyper::Error) {
     if error.is_parse() {
         let gateway = &client.context.gateway;

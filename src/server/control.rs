@@ -9,7 +9,8 @@ use std::thread;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch::{self, Receiver, Sender};
 
-/// Blocking threads besides those that hash passwords: files and the like. Threads are made when needed.
+/// Blocking threads besides those that hash passwords: files and the like. Threads are made when
+/// needed.
 const BLOCKING: usize = 16;
 
 /// The niceness added to a thread of the work runtime. Our choice: of a core that another thread

@@ -1,6 +1,6 @@
-//! The key of the control socket, in a file beside it: who asks must be able to read the data directory. To be its user is not
-//! enough, because a process that may not open files there can still connect to the socket (landlock(7), "Current
-//! limitations").
+//! The key of the control socket, in a file beside it: who asks must be able to read the data
+//! directory. To be its user is not enough, because a process that may not open files there can
+//! still connect to the socket (landlock(7), "Current limitations").
 
 use crypto::Secret;
 use std::fs;

@@ -1,8 +1,9 @@
-//! The socket in the data directory over which the operator's commands reach the running gateway: tokens, sessions,
-//! reload, profiles. A line with the key and one of JSON ask, one answers.
+//! The socket in the data directory over which the operator's commands reach the running gateway:
+//! tokens, sessions, reload, profiles. A line with the key and one of JSON ask, one answers.
 //!
-//! Only root and the user that the gateway runs as are accepted, with the key of the data directory ([`mod@control_key`]): the
-//! socket is for its owner, and the system reports the peer's user. Independent of terminals: the command line writes the output.
+//! Only root and the user that the gateway runs as are accepted, with the key of the data directory
+//! ([`mod@control_key`]): the socket is for its owner, and the system reports the peer's user.
+//! Independent of terminals: the command line writes the output.
 
 use super::control_key;
 use super::reload::Reload;
@@ -334,7 +335,8 @@ impl ControlHandler<'_> {
         })
     }
 
-    /// Ends sessions whether or not that can be recorded: a revocation must not depend on the audit log.
+    /// Ends sessions whether or not that can be recorded: a revocation must not depend on the audit
+    /// log.
     async fn revoke(&self, which: SessionSelector) -> Result<Answer, Error> {
         let ended = self.auth()?.end_all(&which, self.now).await?;
         let (event, facts) = match which {

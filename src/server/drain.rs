@@ -1,4 +1,5 @@
-//! The drain signal of a worker: open requests are finished, new connections are not accepted. Given once.
+//! The drain signal of a worker: open requests are finished, new connections are not accepted.
+//! Given once.
 
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -13,13 +14,14 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// Begins the drain; connections that are open after `timeout` are cut off. The first call counts.
+    /// Begins the drain; connections that are open after `timeout` are cut off. The first call
+    /// counts.
     pub(super) fn begin(&self, timeout: Duration) {
         let _ = self.timeout.set(timeout);
         self.begin.notify_waiters();
     }
 
-    /// Whether the order has been given.
+    /// Returns whether the order has been given.
     pub(super) fn has_begun(&self) -> bool {
         self.timeout.get().is_some()
     }

@@ -1,5 +1,5 @@
-//! The Unix socket of an engine that runs apart from its gateway: made for its owner and group, and open to processes of
-//! some users only, which the system reports (`SO_PEERCRED`, unix(7)).
+//! The Unix socket of an engine that runs apart from its gateway: made for its owner and group, and
+//! open to processes of some users only, which the system reports (`SO_PEERCRED`, unix(7)).
 
 use super::Error;
 use crate::config::{Config, EngineListen, EngineSocket};
@@ -10,8 +10,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use tokio::net;
 
-/// Listens; a socket that systemd has opened stays as it made it. Removes the socket of an engine that has ended, and
-/// nothing else.
+/// Listens; a socket that systemd has opened stays as it made it. Removes the socket of an engine
+/// that has ended, and nothing else.
 pub(super) fn open(
     socket: &EngineSocket,
     inherited: Option<&UnixListener>,
@@ -68,7 +68,8 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// Whether the process at the other end may use the engine: root's, one of the engine's own user, or of those listed.
+/// Returns whether the process at the other end may use the engine: root's, one of the engine's own
+/// user, or of those listed.
 pub(super) fn admits(config: &Config, stream: &net::UnixStream) -> bool {
     let Some(EngineListen::Unix(socket)) = &config.engine.listen else {
         return false;

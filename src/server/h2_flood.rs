@@ -1,8 +1,10 @@
-//! Counts the frames of an HTTP/2 connection that ask for nothing: SETTINGS, PING, PRIORITY, `WINDOW_UPDATE`,
-//! `RST_STREAM` and unknown ones. Each costs us work and, some, an answer (CVE-2019-9511 to -9517), and the h2 library
-//! only slows a peer down that sends nothing else. It watches CONTINUATION and DATA itself.
+//! Counts the frames of an HTTP/2 connection that ask for nothing: SETTINGS, PING, PRIORITY,
+//! `WINDOW_UPDATE`, `RST_STREAM` and unknown ones. Each costs us work and, some, an answer
+//! (CVE-2019-9511 to -9517), and the h2 library only slows a peer down that sends nothing else. It
+//! watches CONTINUATION and DATA itself.
 //!
-//! Such frames take tokens from a bucket. Sees the bytes of a connection, decides, and changes nothing. No clock here.
+//! Such frames take tokens from a bucket. Sees the bytes of a connection, decides, and changes
+//! nothing. No clock here.
 
 use limits::token_bucket::{Rate, TokenBucket};
 
@@ -12,10 +14,11 @@ const PREFACE: usize = 24;
 const HEAD: usize = 9;
 /// Such frames at once. Our choice: nghttp2 lets 1000 answers to PING and SETTINGS wait.
 const BURST: u64 = 1000;
-/// The number of such frames that a request permits. 10, as Envoy allows `WINDOW_UPDATE`s for each frame of data.
+/// The number of such frames that a request permits. 10, as Envoy allows `WINDOW_UPDATE`s for each
+/// frame of data.
 const PER_REQUEST: u64 = 10;
-/// The bytes sent to the peer that permit one such frame, a `WINDOW_UPDATE` for example. Our choice: the response to a
-/// PING has 17 bytes, so PINGs do not pay for each other.
+/// The bytes sent to the peer that permit one such frame, a `WINDOW_UPDATE` for example. Our
+/// choice: the response to a PING has 17 bytes, so PINGs do not pay for each other.
 const SENT_FOR_ONE: usize = 256;
 /// Frames that are due anyway, one in 10 ms. Our choice: no client pings its connection more often.
 const RATE: Rate = Rate {

@@ -1,10 +1,12 @@
-//! The unfinished responses of an HTTP/2 connection, each with the time since which flow control has blocked it.
+//! The unfinished responses of an HTTP/2 connection, each with the time since which flow control
+//! has blocked it.
 //!
-//! hyper polls a body for a piece, then waits until its stream has capacity for one byte, hands the whole piece to the
-//! h2 library, and polls for the next one. So a body cannot end a blocked stream. The content is therefore kept here,
-//! where the connection's ticker can drop it together with the permits and the upstream connection that it holds. With
-//! the last piece hyper drops the body, while h2 keeps the piece until it has sent it: the response stays here until
-//! then. A connection and its streams run on one thread, so the lock is never contended.
+//! hyper polls a body for a piece, then waits until its stream has capacity for one byte, hands the
+//! whole piece to the h2 library, and polls for the next one. So a body cannot end a blocked
+//! stream. The content is therefore kept here, where the connection's ticker can drop it together
+//! with the permits and the upstream connection that it holds. With the last piece hyper drops the
+//! body, while h2 keeps the piece until it has sent it: the response stays here until then. A
+//! connection and its streams run on one thread, so the lock is never contended.
 
 use crate::http::ResponseBody as Content;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
@@ -27,7 +29,7 @@ struct Response {
     blocked: Option<u64>,
     /// Pieces that hyper or h2 holds.
     pieces: usize,
-    /// Whether the body has been dropped: only pieces are left.
+    /// True if the body has been dropped: only pieces are left.
     ended: bool,
 }
 
@@ -36,7 +38,8 @@ struct Response {
 pub(super) enum Found {
     /// No stream is blocked for too long, or its content has been dropped just now.
     Fine,
-    /// A stream is still blocked as long again after its content was dropped: its peer holds the connection's buffers.
+    /// A stream is still blocked as long again after its content was dropped: its peer holds the
+    /// connection's buffers.
     Stuck,
 }
 
@@ -51,7 +54,8 @@ impl Unfinished {
         })
     }
 
-    /// Drops the content of a response that has ended, and removes it unless pieces of it are left to be sent.
+    /// Drops the content of a response that has ended, and removes it unless pieces of it are left
+    /// to be sent.
     pub(super) fn remove(&self, key: usize, now: u64) {
         let mut responses = self.lock();
         let Some(response) = responses.get_mut(key) else {
@@ -104,7 +108,7 @@ impl Unfinished {
         frame
     }
 
-    /// Whether a response has no more frames.
+    /// Returns whether a response has no more frames.
     pub(super) fn is_end_stream(&self, key: usize) -> bool {
         let responses = self.lock();
         let content = responses.get(key).and_then(|r| r.content.as_ref());

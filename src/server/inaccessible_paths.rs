@@ -1,6 +1,7 @@
-//! `inaccessible_paths` of `[engine.listen]`: what an engine apart from its gateway cannot open, though its user may. Landlock
-//! (landlock(7)) allows whole directories only, so all is allowed that is beside these paths: the entries of each directory
-//! above them that are there when the engine starts.
+//! `inaccessible_paths` of `[engine.listen]`: what an engine apart from its gateway cannot open,
+//! though its user may. Landlock (landlock(7)) allows whole directories only, so all is allowed
+//! that is beside these paths: the entries of each directory above them that are there when the
+//! engine starts.
 
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -12,10 +13,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf, absolute};
 
-/// The version of Landlock that also refuses to truncate files, and to send signals to processes outside: Linux 6.12.
+/// The version of Landlock that also refuses to truncate files, and to send signals to processes
+/// outside: Linux 6.12.
 const VERSION: ABI = ABI::V6;
 
-/// Entries beside the paths, at most. Our choice: each costs a system call at the start, and some bytes of the kernel's.
+/// Entries beside the paths, at most. Our choice: each costs a system call at the start, and some
+/// bytes of the kernel's.
 const MAX_ENTRIES: usize = 10_000;
 
 /// Why an engine does not start.
@@ -66,8 +69,9 @@ fn ruleset() -> Result<RulesetCreated, Error> {
     Ok(ruleset.scope(Scope::Signal)?.create()?)
 }
 
-/// Takes the paths from this thread, and from all threads and processes that it starts. `needed`: directories in which the engine
-/// makes files, and which must be beside them; `accessible`: files and directories that may be within them and are allowed.
+/// Takes the paths from this thread, and from all threads and processes that it starts. `needed`:
+/// directories in which the engine makes files, and which must be beside them; `accessible`: files
+/// and directories that may be within them and are allowed.
 pub(super) fn take_away(
     paths: &[PathBuf],
     accessible: &[PathBuf],

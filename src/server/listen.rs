@@ -1,5 +1,5 @@
-//! Listening sockets: one for each worker at the same address, and none where another process listens.
-//! [`super::engine_socket`] has the one of an engine that runs apart.
+//! Listening sockets: one for each worker at the same address, and none where another process
+//! listens. [`super::engine_socket`] has the one of an engine that runs apart.
 
 use super::{Addresses, Error, Inherited, engine_socket};
 use crate::config::{Config, EngineListen};
@@ -9,11 +9,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-/// Connections that may wait to be accepted; the system caps it at `net.core.somaxconn` (4096 since Linux 5.4).
+/// Connections that may wait to be accepted; the system caps it at `net.core.somaxconn` (4096 since
+/// Linux 5.4).
 const BACKLOG: i32 = 4096;
 
-/// The idle time before the system sends TCP keep-alive probes: long-lived connections have no other limit. Our choice,
-/// as towards the upstream.
+/// The idle time before the system sends TCP keep-alive probes: long-lived connections have no
+/// other limit. Our choice, as towards the upstream.
 const KEEPALIVE: Duration = Duration::from_mins(1);
 /// Between two such questions; after nine the peer is dead (tcp(7)). Our choice.
 const PROBE: Duration = Duration::from_secs(15);
@@ -117,8 +118,8 @@ fn advice(error: &io::Error, address: SocketAddr) -> String {
 
 /// Binds `count` sockets to one address; port 0 lets the system choose one for all.
 ///
-/// `SO_REUSEPORT` alone would share the port with another gateway that runs already, so the first bind does
-/// without it.
+/// `SO_REUSEPORT` alone would share the port with another gateway that runs already, so the first
+/// bind does without it.
 pub(super) fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
     if address.port() != 0 {
         listening(address, false)?;

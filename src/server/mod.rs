@@ -1,9 +1,11 @@
-//! The edge of the program: sockets, TLS, workers, signals. [`run()`] is the program, [`start`] one gateway of it.
+//! The edge of the program: sockets, TLS, workers, signals. [`run()`] is the program, [`start`] one
+//! gateway of it.
 //!
-//! The way of a connection: [`listen`] binds, a [`worker`] accepts within the limits of [`limits::conn_limit`],
-//! [`connection`] reads the proxy's header ([`proxy_protocol`]), performs the TLS handshake ([`tls`]) and gives each
-//! request to `http`. [`activity`] decides its time-outs, [`http1_framing`] refuses requests that have two readings,
-//! [`h2_flood`] ends floods of frames. [`operations`] serves monitoring.
+//! The way of a connection: [`listen`] binds, a [`worker`] accepts within the limits of
+//! [`limits::conn_limit`], [`connection`] reads the proxy's header ([`proxy_protocol`]), performs
+//! the TLS handshake ([`tls`]) and gives each request to `http`. [`activity`] decides its
+//! time-outs, [`http1_framing`] refuses requests that have two readings, [`h2_flood`] ends floods
+//! of frames. [`operations`] serves monitoring.
 
 mod acme;
 mod activity;
@@ -160,7 +162,8 @@ pub struct Addresses {
     pub unix: Option<PathBuf>,
 }
 
-/// Says whether a gateway could start with the files that the config names; starts and makes nothing.
+/// Says whether a gateway could start with the files that the config names; starts and makes
+/// nothing.
 pub fn check(config: &Config) -> Result<(), Error> {
     #[cfg(feature = "engine")]
     gateway::open_editor(config).map_err(gateway::Error::from)?;
@@ -175,8 +178,8 @@ pub fn check(config: &Config) -> Result<(), Error> {
     Ok(tls::check(&config.tls)?)
 }
 
-/// Starts a gateway; returns when its flows are live and it serves. May be called from a task of any runtime, whose
-/// thread it then blocks for that time.
+/// Starts a gateway; returns when its flows are live and it serves. May be called from a task of
+/// any runtime, whose thread it then blocks for that time.
 pub fn start(config: Config) -> Result<Running, Error> {
     start_with(config, &Inherited::default(), OfEngine::default())
 }
@@ -250,7 +253,8 @@ fn start_with(config: Config, inherited: &Inherited, engine: OfEngine) -> Result
     })
 }
 
-/// Takes over the flows of another engine whenever they change: the newest, if they have changed several times.
+/// Takes over the flows of another engine whenever they change: the newest, if they have changed
+/// several times.
 #[cfg(feature = "engine")]
 async fn follow(gateway: Arc<Gateway>, mut flows: watch::Receiver<EngineState>) {
     while flows.changed().await.is_ok() {
@@ -262,8 +266,8 @@ async fn follow(gateway: Arc<Gateway>, mut flows: watch::Receiver<EngineState>) 
     }
 }
 
-/// Follows other flows, if this is the engine of a shard; starts the engine's process, if it has one, or those of all shards in a
-/// cluster, with the certificates of its members.
+/// Follows other flows, if this is the engine of a shard; starts the engine's process, if it has
+/// one, or those of all shards in a cluster, with the certificates of its members.
 #[cfg(feature = "engine")]
 fn start_engine_processes(
     gateway: &Arc<Gateway>,
@@ -313,8 +317,8 @@ impl Running {
         self.end(Duration::ZERO).await;
     }
 
-    /// Applies users, routes and certificates of another config. Parts that cannot be used stay as they were and are
-    /// logged; false if there were any.
+    /// Applies users, routes and certificates of another config. Parts that cannot be used stay as
+    /// they were and are logged; false if there were any.
     pub async fn reload(&self, config: Config) -> bool {
         // Boxed: it holds two configs, and callers would keep room for them.
         let reload = Box::pin(self.reload.take_over(config, json!({})));
@@ -435,7 +439,8 @@ fn workers(
         .collect()
 }
 
-/// The gateway also serves without it; the operator's commands then report that they cannot reach it.
+/// The gateway also serves without it; the operator's commands then report that they cannot reach
+/// it.
 fn open_control_socket(reload: &Arc<Reload>) -> Option<control_socket::Open> {
     let _inside = reload.gateway.control.enter();
     let opened = control_socket::open(reload);

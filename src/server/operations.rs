@@ -1,5 +1,5 @@
-//! The operations listener: `/metrics`, `/healthz`, `/readyz`, for monitoring. Plain HTTP, on the control runtime,
-//! with small limits. Knows nothing of the gateway's requests.
+//! The operations listener: `/metrics`, `/healthz`, `/readyz`, for monitoring. Plain HTTP, on the
+//! control runtime, with small limits. Knows nothing of the gateway's requests.
 
 use super::worker::Worker;
 use crate::audit::Monitor;
@@ -55,7 +55,7 @@ pub(super) struct Operations {
     stage: AtomicU8,
     /// The hosts under which it answers, beside local ones.
     hosts: Hosts,
-    /// Whether a refused host has been reported.
+    /// True if a refused host has been reported.
     reported: AtomicBool,
     /// The runtimes; weak, because we live on when the gateway closes its store.
     backends: OnceLock<Vec<Weak<Backend>>>,
@@ -167,9 +167,9 @@ impl Operations {
         }
     }
 
-    /// The host of a request that is not answered: a name that an attacker could let resolve to this machine (DNS
-    /// rebinding). A web page of it would be of this listener's own origin for its browser, and read everything. A
-    /// request that names no host is no browser's.
+    /// The host of a request that is not answered: a name that an attacker could let resolve to
+    /// this machine (DNS rebinding). A web page of it would be of this listener's own origin for
+    /// its browser, and read everything. A request that names no host is no browser's.
     fn foreign_host<'r, B>(&self, request: &'r Request<B>) -> Option<&'r str> {
         let own = |host: Host<'_>| host.is_local() || self.hosts.contains(host);
         let authority = request.uri().authority().map(Authority::as_str);
@@ -236,7 +236,8 @@ impl Operations {
         response
     }
 
-    /// Ready is who can serve something: with several upstreams, those that are well must not suffer from the others.
+    /// Ready is who can serve something: with several upstreams, those that are well must not
+    /// suffer from the others.
     fn readiness(&self) -> (StatusCode, Json) {
         let backends = self.backends.get().into_iter().flatten();
         let backends: Vec<_> = backends.filter_map(Weak::upgrade).collect();

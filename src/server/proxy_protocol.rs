@@ -1,9 +1,12 @@
-//! The PROXY protocol, versions 1 and 2: the header that a proxy sends first, with the address of the client whose
-//! connection it passes on (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
+//! The PROXY protocol, versions 1 and 2: the header that a proxy sends first, with the address of
+//! the client whose connection it passes on
+//! (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
 //!
-//! Ours, as the crate `ppp` accepts ports with a sign, refuses LOCAL with an unknown family, and leaves the reading to us.
+//! Ours, as the crate `ppp` accepts ports with a sign, refuses LOCAL with an unknown family, and
+//! leaves the reading to us.
 //!
-//! Reads not one byte beyond the header. Whether the proxy may be believed, who calls has asked before.
+//! Reads not one byte beyond the header. Whether the proxy may be believed, who calls has asked
+//! before.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -115,7 +118,8 @@ async fn version_2(tcp: &mut TcpStream) -> Result<Option<SocketAddr>, Error> {
     let mut rest = vec![0; length];
     tcp.read_exact(&mut rest).await?;
     match command {
-        // LOCAL: the proxy's own connection, whatever else the header contains (proxy-protocol.txt §2.2).
+        // LOCAL: the proxy's own connection, whatever else the header contains (proxy-protocol.txt
+        // §2.2).
         0x20 => Ok(None),
         0x21 => source_of(family, &rest),
         _ => Err(Error::Malformed),
@@ -132,7 +136,8 @@ pub(super) fn source_of(family: u8, rest: &[u8]) -> Result<Option<SocketAddr>, E
         // Unspecified. A Unix socket: two paths of 108 bytes.
         0x00 => Ok(None),
         0x31 if rest.len() >= 216 => Ok(None),
-        // Datagrams, which this connection is not made of; and what no version has (proxy-protocol.txt §2.2: drop it).
+        // Datagrams, which this connection is not made of; and what no version has
+        // (proxy-protocol.txt §2.2: drop it).
         _ => Err(Error::Malformed),
     }
 }
@@ -157,7 +162,8 @@ mod tests {
     use tokio::io::AsyncWriteExt;
     use tokio::net::TcpListener;
 
-    /// The address parsed from these bytes, sent in pieces of `at_a_time`; bytes after the header must remain unread.
+    /// The address parsed from these bytes, sent in pieces of `at_a_time`; bytes after the header
+    /// must remain unread.
     async fn client_address(bytes: &[u8], at_a_time: usize) -> Option<Option<String>> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut proxy = TcpStream::connect(listener.local_addr().unwrap())

@@ -1,5 +1,5 @@
-//! Reads further than TLS asks for while a client sends much: rustls has room for 4 KiB when it begins a record of up to
-//! 16, so that a body of 64 KiB would take nine system calls.
+//! Reads further than TLS asks for while a client sends much: rustls has room for 4 KiB when it
+//! begins a record of up to 16, so that a body of 64 KiB would take nine system calls.
 //!
 //! Nothing changes for small requests, and a connection that waits for its client has no buffer.
 
@@ -25,7 +25,7 @@ pub(super) struct ReadAhead {
     buffer: Box<[u8]>,
     from: usize,
     to: usize,
-    /// Whether the last read filled all of its room, so that there is probably more.
+    /// True if the last read filled all of its room, so that there is probably more.
     is_full: bool,
 }
 
@@ -45,7 +45,7 @@ impl ReadAhead {
         &self.tcp
     }
 
-    /// Whether bytes are here that TLS has not taken.
+    /// Returns whether bytes are here that TLS has not taken.
     pub(super) fn has_more(&self) -> bool {
         self.from < self.to
     }

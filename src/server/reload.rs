@@ -1,7 +1,8 @@
-//! Applies a config that is read again to the running gateway: users, routes, hosts and certificates; detects when to
-//! reload.
+//! Applies a config that is read again to the running gateway: users, routes, hosts and
+//! certificates; detects when to reload.
 //!
-//! Parts that cannot be used stay as they were, which is logged and audited. Never touches a connection.
+//! Parts that cannot be used stay as they were, which is logged and audited. Never touches a
+//! connection.
 
 use super::config_watcher::Watch;
 #[cfg(feature = "engine")]
@@ -59,7 +60,8 @@ impl Reload {
         Self { members, ..self }
     }
 
-    /// Whether a file has changed since it was read, whatever caused that reading; true once per change.
+    /// Returns whether a file has changed since it was read, whatever caused that reading; true
+    /// once per change.
     pub(super) fn files_have_changed(&self) -> bool {
         self.watch().have_changed()
     }

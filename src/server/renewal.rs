@@ -1,5 +1,5 @@
-//! Orders the certificate of `[tls.acme]` in the background, renews it, and shows it to the connections that come. There is one
-//! order at a time.
+//! Orders the certificate of `[tls.acme]` in the background, renews it, and shows it to the
+//! connections that come. There is one order at a time.
 
 use super::acme::{self, Lifetime};
 use super::tell;
@@ -12,14 +12,16 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// The time for an order. Our choice: authorities validate within seconds, and slow ones within minutes.
+/// The time for an order. Our choice: authorities validate within seconds, and slow ones within
+/// minutes.
 const ORDER_TIMEOUT: Duration = Duration::from_mins(5);
-/// After a failed order, doubled after each further one up to [`MAX_RETRY_DELAY`]; also the time between two orders.
+/// After a failed order, doubled after each further one up to [`MAX_RETRY_DELAY`]; also the time
+/// between two orders.
 const RETRY_DELAY: Duration = Duration::from_mins(1);
 /// Our choice: Let's Encrypt allows five failed validations per name and hour.
 const MAX_RETRY_DELAY: Duration = Duration::from_hours(6);
-/// After an order that failed before the start of this process. Our choice: one that ends and is started again and again does not
-/// exceed that limit either.
+/// After an order that failed before the start of this process. Our choice: one that ends and is
+/// started again and again does not exceed that limit either.
 const RESTART_DELAY: Duration = Duration::from_mins(15);
 /// The clock may be set meanwhile, and a file replaced: after this time both are looked at again.
 const MAX_SLEEP: Duration = Duration::from_hours(1);
@@ -31,7 +33,7 @@ struct Past {
     last: Option<(Acme, Instant)>,
     /// Failed ones since the last success or reload.
     failures: u32,
-    /// Whether the settings were read again since the start: then an order is wanted.
+    /// True if the settings were read again since the start: then an order is wanted.
     is_reloaded: bool,
 }
 
@@ -133,7 +135,8 @@ fn retry_delay(failures: u32) -> Duration {
     RETRY_DELAY.saturating_mul(doubled).min(MAX_RETRY_DELAY)
 }
 
-/// The time that is left of the delay after an order that failed before this process has made one or was reloaded.
+/// The time that is left of the delay after an order that failed before this process has made one
+/// or was reloaded.
 fn before_start(config: &config::Tls, wanted: &Acme, past: &Past) -> Duration {
     if past.last.is_some() || past.is_reloaded {
         return Duration::ZERO;
@@ -150,14 +153,15 @@ fn before_start(config: &config::Tls, wanted: &Acme, past: &Past) -> Duration {
     left
 }
 
-/// What is left of the delay at a time, after an order that ended at another. If the clock was set back since, it is not known
-/// how long ago that was.
+/// What is left of the delay at a time, after an order that ended at another. If the clock was set
+/// back since, it is not known how long ago that was.
 fn restart_delay(ended: Duration, now: Duration) -> Duration {
     let since = now.checked_sub(ended);
     since.map_or(Duration::ZERO, |since| RESTART_DELAY.saturating_sub(since))
 }
 
-/// The time until an order is due: at once without a certificate for all names, else when it has to be renewed.
+/// The time until an order is due: at once without a certificate for all names, else when it has to
+/// be renewed.
 fn due(config: &config::Tls, wanted: &Acme, provider: &CryptoProvider) -> Duration {
     let Some(lifetime) = acme::lifetime(&config.directory, wanted, provider) else {
         return Duration::ZERO;
@@ -167,8 +171,9 @@ fn due(config: &config::Tls, wanted: &Acme, provider: &CryptoProvider) -> Durati
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
-/// When a certificate is renewed: after two thirds of its lifetime (as Let's Encrypt advises), less up to a thirtieth of it, so
-/// that many gateways do not come at once. The same time for the same certificate.
+/// When a certificate is renewed: after two thirds of its lifetime (as Let's Encrypt advises), less
+/// up to a thirtieth of it, so that many gateways do not come at once. The same time for the same
+/// certificate.
 fn renewal(certificate: &Lifetime) -> i64 {
     let whole = certificate
         .not_after

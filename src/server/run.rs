@@ -20,15 +20,17 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
-/// Descriptors that are not connections: sockets, files, the database, pipes, what asks for metrics.
+/// Descriptors that are not connections: sockets, files, the database, pipes, what asks for
+/// metrics.
 const OTHER_DESCRIPTORS: usize = 64;
 
-/// The time after which what only the start has needed of the program is unmapped. Our choice: flows have started by then, and who
-/// has started it has signed in.
+/// The time after which what only the start has needed of the program is unmapped. Our choice:
+/// flows have started by then, and who has started it has signed in.
 const STARTED: Duration = Duration::from_secs(10);
 
-/// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes,
-/// certificates and the account at the upstream again, and so does a change of their files.
+/// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads
+/// users, routes, certificates and the account at the upstream again, and so does a change of their
+/// files.
 pub fn run(config: Config) -> ExitCode {
     run_with(config, "engine.listen.inaccessible_paths", |config| {
         Ok(Given {
@@ -65,7 +67,8 @@ struct Given {
     report: Box<dyn FnOnce()>,
 }
 
-/// `setting` names the one that takes paths away; `given` runs after that, as it may start a thread.
+/// `setting` names the one that takes paths away; `given` runs after that, as it may start a
+/// thread.
 fn run_with(
     config: Config,
     setting: &str,
@@ -233,8 +236,8 @@ impl Signals {
         }
     }
 
-    /// Waits for a signal that ends the gateway; returns the exit code of a program that the signal has ended, as
-    /// shells report it.
+    /// Waits for a signal that ends the gateway; returns the exit code of a program that the signal
+    /// has ended, as shells report it.
     async fn end(&mut self) -> i32 {
         let kind = tokio::select! {
             _ = self.terminate.recv() => SignalKind::terminate(),
@@ -264,7 +267,8 @@ fn announce(running: &Running) {
     }
 }
 
-/// Past the log, which may be kept or sent elsewhere: the password is for the eyes of who starts the program.
+/// Past the log, which may be kept or sent elsewhere: the password is for the eyes of who starts
+/// the program.
 fn show(password: &Secret) {
     let line = "=".repeat(72);
     report(format_args!(
@@ -276,8 +280,8 @@ fn show(password: &Secret) {
     ));
 }
 
-/// Restricts new files to their owner, and protects the memory, with keys and tokens in it: no core dump,
-/// no debugger but root's. Programs that exec nodes start inherit the umask and the limit.
+/// Restricts new files to their owner, and protects the memory, with keys and tokens in it: no core
+/// dump, no debugger but root's. Programs that exec nodes start inherit the umask and the limit.
 fn keep_to_ourselves() {
     umask(Mode::RWXG | Mode::RWXO);
     let nothing = Rlimit {
@@ -290,9 +294,9 @@ fn keep_to_ourselves() {
     }
 }
 
-/// Raises the limit of open files to the number that the connections need, which a shell's soft limit (often 1024)
-/// seldom covers. Where the hard limit is lower, fewer connections are accepted: files, sign-ins and deployments must
-/// have theirs however many clients connect.
+/// Raises the limit of open files to the number that the connections need, which a shell's soft
+/// limit (often 1024) seldom covers. Where the hard limit is lower, fewer connections are accepted:
+/// files, sign-ins and deployments must have theirs however many clients connect.
 fn allow_descriptors(config: &mut Config) {
     let connections = config.limits.connections;
     let upstreams = config.upstreams.iter();
@@ -321,7 +325,8 @@ fn allow_descriptors(config: &mut Config) {
     );
 }
 
-/// The maximum number of connections for these descriptors; each may need another one to the upstream.
+/// The maximum number of connections for these descriptors; each may need another one to the
+/// upstream.
 fn room_for_connections(descriptors: u64, upstream: bool) -> usize {
     let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
     let left = descriptors - OTHER_DESCRIPTORS.min(descriptors / 2);

@@ -1,7 +1,8 @@
-//! Reports the state of the service to systemd (`sd_notify(3)`): ready, reloading, stopping, alive. Without systemd it
-//! does nothing.
+//! Reports the state of the service to systemd (`sd_notify(3)`): ready, reloading, stopping, alive.
+//! Without systemd it does nothing.
 //!
-//! Ours, as the crate `sd-notify` cannot send to abstract sockets (`@name`), which systemd uses in containers.
+//! Ours, as the crate `sd-notify` cannot send to abstract sockets (`@name`), which systemd uses in
+//! containers.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::OsString;

@@ -1,7 +1,8 @@
-//! Sockets that were opened before we started (systemd's socket activation, `sd_listen_fds(3)`): while we are away,
-//! connections wait in them. They stand in for the addresses of the config.
+//! Sockets that were opened before we started (systemd's socket activation, `sd_listen_fds(3)`):
+//! while we are away, connections wait in them. They stand in for the addresses of the config.
 //!
-//! Knows what each is for by its name, `FileDescriptorName=` of its unit: `plain`, `operations`, and TLS for all else.
+//! Knows what each is for by its name, `FileDescriptorName=` of its unit: `plain`, `operations`,
+//! and TLS for all else.
 
 use crate::config::{Config, EngineListen};
 use listenfd::ListenFd;
@@ -49,8 +50,9 @@ pub enum Error {
 }
 
 impl Inherited {
-    /// Takes the sockets, and puts their addresses into the config. Must run before the first thread: it removes the
-    /// environment variables that name them, so that no program started by a flow takes them for its own.
+    /// Takes the sockets, and puts their addresses into the config. Must run before the first
+    /// thread: it removes the environment variables that name them, so that no program started by a
+    /// flow takes them for its own.
     pub fn take(config: &mut Config) -> Result<Self, Error> {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':');

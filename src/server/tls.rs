@@ -38,8 +38,8 @@ pub enum Error {
     Acme(#[from] OpenError),
 }
 
-/// One configuration for all workers: with one each, a ticket would be good at one worker in N. A reload makes a new
-/// one for the connections that come.
+/// One configuration for all workers: with one each, a ticket would be good at one worker in N. A
+/// reload makes a new one for the connections that come.
 pub(super) struct Tls {
     current: ArcSwap<ServerConfig>,
     provider: Arc<CryptoProvider>,
@@ -60,7 +60,7 @@ pub(super) struct Found {
     pub(super) fingerprint: String,
     /// Its file.
     pub(super) file: PathBuf,
-    /// Whether it is the self-signed one.
+    /// True if it is the self-signed one.
     pub(super) self_signed: bool,
     /// The names in all certificates.
     pub(super) names: Vec<String>,
@@ -78,7 +78,8 @@ pub(super) fn check(config: &config::Tls) -> Result<(), Error> {
 }
 
 impl Tls {
-    /// Reads the certificates; makes the self-signed one if none is configured. `now` is since 1970.
+    /// Reads the certificates; makes the self-signed one if none is configured. `now` is since
+    /// 1970.
     pub(super) fn open(config: &config::Tls, now: Duration) -> Result<(Self, Found), Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let ticketer = aws_lc_rs::Ticketer::new()?;
@@ -185,13 +186,14 @@ fn server(
     // All cipher suites are good; the server chooses, the library's strongest first.
     server.ignore_client_order = true;
     server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // Sessions live in the tickets (RFC 8446 §4.6.1, RFC 5077), whose key changes every six hours; one is enough
-    // for a client that comes back, and each costs an encryption and a kilobyte on the way.
+    // Sessions live in the tickets (RFC 8446 §4.6.1, RFC 5077), whose key changes every six hours;
+    // one is enough for a client that comes back, and each costs an encryption and a kilobyte on
+    // the way.
     server.session_storage = Arc::new(NoServerSessionStorage {});
     server.send_tls13_tickets = 1;
     if config.clients.is_some() {
-        // A resumed session would bring a certificate that is not checked again: it may have expired or been revoked,
-        // or its authority may no longer be ours.
+        // A resumed session would bring a certificate that is not checked again: it may have
+        // expired or been revoked, or its authority may no longer be ours.
         server.send_tls13_tickets = 0;
     } else {
         server.ticketer = Arc::clone(ticketer);
@@ -271,8 +273,9 @@ impl Names {
         names
     }
 
-    /// The certificate for a name: one for exactly this name, else a wildcard's, which covers one label (RFC 6125
-    /// §6.4.3), else the first of all. Of several, the first whose key the client can check.
+    /// The certificate for a name: one for exactly this name, else a wildcard's, which covers one
+    /// label (RFC 6125 §6.4.3), else the first of all. Of several, the first whose key the client
+    /// can check.
     fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let name = name.map(str::to_ascii_lowercase);
         let fitting = name.as_deref().and_then(|name| {
@@ -392,7 +395,8 @@ mod tests {
         assert!(Arc::ptr_eq(&before, &tls.current.load_full()));
     }
 
-    /// Whether a client that trusts the self-signed certificate only accepts the one that it is shown.
+    /// Returns whether a client that trusts the self-signed certificate only accepts the one that
+    /// it is shown.
     async fn is_shown_the_usual_one(tls: &Tls, root: &CertificateDer<'_>, alpn: &[&[u8]]) -> bool {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -44,7 +44,7 @@ impl Drop for UnderWay {
 /// The body of an answer.
 pub(super) struct TrackedBody {
     content: Held,
-    /// Whether there is more for the peer than it has asked for.
+    /// True if there is more for the peer than it has asked for.
     offered: bool,
     under_way: UnderWay,
 }
@@ -146,7 +146,8 @@ impl Drop for TrackedBody {
     }
 }
 
-/// A piece of a response on its way. Over HTTP/2 its response is unfinished until the last of them has been sent.
+/// A piece of a response on its way. Over HTTP/2 its response is unfinished until the last of them
+/// has been sent.
 pub(super) struct Piece {
     bytes: Bytes,
     /// The connection, and the key of the response among the unfinished ones.

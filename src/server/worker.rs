@@ -56,8 +56,8 @@ impl Worker {
         self.runtime.get().cloned()
     }
 
-    /// Starts the thread; `alive` is dropped when it has ended. A worker that dies takes the process with it:
-    /// half a gateway would be worse than one that is started again.
+    /// Starts the thread; `alive` is dropped when it has ended. A worker that dies takes the
+    /// process with it: half a gateway would be worse than one that is started again.
     pub(super) fn start(
         self: &Arc<Self>,
         listeners: Listeners,
@@ -111,7 +111,8 @@ impl Worker {
         })
     }
 
-    /// Accepts connections until the drain. Those in the system's queue at that time are still served.
+    /// Accepts connections until the drain. Those in the system's queue at that time are still
+    /// served.
     async fn accept(self: Arc<Self>, listener: Listener, alive: Sender<Infallible>) {
         let mut drain = pin!(self.context.drain.begun());
         let mut complained = false;
@@ -170,7 +171,8 @@ impl Worker {
         tokio::spawn(connection::serve(Arc::clone(&self.context), accepted));
     }
 
-    /// Takes a connection of the gateway in front, which brings many clients: it counts for no address.
+    /// Takes a connection of the gateway in front, which brings many clients: it counts for no
+    /// address.
     fn welcome_gateway(self: &Arc<Self>, unix: UnixStream, alive: &Sender<Infallible>) {
         if !engine_socket::admits(&self.context.gateway.config, &unix) {
             return self.context.metrics.refused(Refused::Untrusted);
@@ -252,7 +254,8 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Whether only this one connection is lost (accept(2): the peer was gone before it was accepted).
+/// Returns whether only this one connection is lost (accept(2): the peer was gone before it was
+/// accepted).
 fn left_already(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(

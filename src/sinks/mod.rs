@@ -1,10 +1,11 @@
-//! Sends the audit log to other machines: each sink takes the records in order, in batches, and a batch is sent again until the
-//! sink has taken it (at least once). Over a protocol without acknowledgements records are sent, and kept until a later
-//! probe finds the server: else they are sent again.
+//! Sends the audit log to other machines: each sink takes the records in order, in batches, and a
+//! batch is sent again until the sink has taken it (at least once). Over a protocol without
+//! acknowledgements records are sent, and kept until a later probe finds the server: else they are
+//! sent again.
 //!
-//! [`syslog`], [`webhook`] and [`otlp`] know the protocols. The log itself is the queue, so that memory holds one batch of
-//! each sink and a restart loses nothing. Only records that are on disk are sent: a power failure cannot take back what
-//! another machine has.
+//! [`syslog`], [`webhook`] and [`otlp`] know the protocols. The log itself is the queue, so that
+//! memory holds one batch of each sink and a restart loses nothing. Only records that are on disk
+//! are sent: a power failure cannot take back what another machine has.
 
 mod otlp;
 mod syslog;
@@ -24,11 +25,13 @@ use tokio::time::{sleep, timeout};
 
 /// What is waited after a record, so that the records of a moment are one batch. Our choice.
 const GATHER: Duration = Duration::from_millis(200);
-/// The first and the longest delay before a batch is sent again; it doubles each time. Our choice: a server that restarts is
-/// found in seconds, and one that is away for long is asked twice a minute.
+/// The first and the longest delay before a batch is sent again; it doubles each time. Our choice:
+/// a server that restarts is found in seconds, and one that is away for long is asked twice a
+/// minute.
 const RETRY: Duration = Duration::from_millis(250);
 const MAX_RETRY: Duration = Duration::from_secs(30);
-/// How long the end of the process waits for sinks that take records. Our choice: far below `server.drain`.
+/// How long the end of the process waits for sinks that take records. Our choice: far below
+/// `server.drain`.
 const LAST: Duration = Duration::from_secs(3);
 
 /// One sink could not be opened.
@@ -89,7 +92,8 @@ fn server(config: &AuditSink) -> Result<Outbound, Error> {
     })
 }
 
-/// Starts a task for each sink, on the runtime of the caller; it ends with the log. `clock` returns the time since 1970.
+/// Starts a task for each sink, on the runtime of the caller; it ends with the log. `clock` returns
+/// the time since 1970.
 pub fn start(
     sinks: &[AuditSink],
     audit: &Audit,

@@ -1,5 +1,5 @@
-//! Records for a syslog server: messages of RFC 5424, framed with their length (RFC 5425 §4.3, RFC 6587 §3.4.1), over TLS or
-//! TCP.
+//! Records for a syslog server: messages of RFC 5424, framed with their length (RFC 5425 §4.3, RFC
+//! 6587 §3.4.1), over TLS or TCP.
 //!
 //! Syslog has no acknowledgement, and what was written to a connection may be lost with it: a proxy
 //! in front of a server that is gone takes everything and ends the connection. So records are only
@@ -113,7 +113,8 @@ fn message(from: &Origin<'_>, record: &Record) -> String {
     )
 }
 
-/// A field of the head: printable ASCII without spaces, of a limited length; `-` without any (RFC 5424 §6).
+/// A field of the head: printable ASCII without spaces, of a limited length; `-` without any (RFC
+/// 5424 §6).
 fn name(text: &str, length: usize) -> String {
     let printable = text.chars().filter(char::is_ascii_graphic);
     let name: String = printable.take(length).collect();

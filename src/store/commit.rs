@@ -17,7 +17,8 @@ use flows::{FlowSet, Patch, Touched};
 use std::iter::once;
 use std::sync::Arc;
 
-/// Every so many deployments the history has a whole flow set. Our choice: 31 differences are read in milliseconds.
+/// Every so many deployments the history has a whole flow set. Our choice: 31 differences are read
+/// in milliseconds.
 pub(super) const WHOLE_EVERY: usize = 32;
 
 /// A difference longer than this part of its flow set is not kept: the whole set is.
@@ -25,14 +26,15 @@ pub(super) const LONGEST_DIFFERENCE: usize = 4;
 
 /// What a deployment writes.
 struct Change {
-    /// Whether the file of the flows is replaced.
+    /// True if the file of the flows is replaced.
     new_flows: bool,
     /// The new credentials file; `None`: unchanged.
     new_credentials: Option<Vec<u8>>,
     /// The credentials file before it, if it is replaced.
     old_credentials: Option<Vec<u8>>,
     before: Before,
-    /// The number of the row that this one is the difference to, and the difference; `None`: it has the whole set.
+    /// The number of the row that this one is the difference to, and the difference; `None`: it has
+    /// the whole set.
     patch: Option<(i64, String)>,
     /// The credentials file of the row; `None`: as in the row that it builds upon, or none.
     credentials: Option<Vec<u8>>,
@@ -42,7 +44,8 @@ struct Change {
 }
 
 impl Change {
-    /// The names of the files that it replaces. The credentials come first, as in [`FlowFiles::each`].
+    /// The names of the files that it replaces. The credentials come first, as in
+    /// [`FlowFiles::each`].
     fn replaced(&self) -> impl Iterator<Item = &'static str> {
         let credentials = self.new_credentials.is_some().then_some(CREDENTIALS);
         let flows = self.new_flows.then_some(FLOWS);
@@ -56,8 +59,8 @@ impl Disk {
         self.commit_if(record, || true).map(drop)
     }
 
-    /// The same, if `permitted` then answers yes: it is asked when the history has the row. Otherwise everything is as
-    /// before. Answers whether it was done.
+    /// The same, if `permitted` then answers yes: it is asked when the history has the row.
+    /// Otherwise everything is as before. Answers whether it was done.
     pub(super) fn commit_if(
         &mut self,
         record: &Record,
@@ -230,7 +233,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes the row and the files: everything, or everything back. Answers the row's number; `None`: not permitted.
+    /// Writes the row and the files: everything, or everything back. Answers the row's number;
+    /// `None`: not permitted.
     fn make(
         &mut self,
         record: &Record,
@@ -300,7 +304,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes a deployment undone whose flows could not be put in place: only its credentials can have been.
+    /// Makes a deployment undone whose flows could not be put in place: only its credentials can
+    /// have been.
     fn take_back(&self, number: i64, change: &Change) -> Result<(), Error> {
         let present = || self.directory.read(CREDENTIALS);
         if change.new_credentials.is_some() && present()? != change.old_credentials {
@@ -312,7 +317,8 @@ impl Disk {
         self.database.take_back(number)
     }
 
-    /// Forces the files of the newest deployment to disk, with their backups, and marks its row written.
+    /// Forces the files of the newest deployment to disk, with their backups, and marks its row
+    /// written.
     pub(super) fn sync_written(&mut self) {
         let Some(number) = self.unsynced.take() else {
             return;

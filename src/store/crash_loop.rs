@@ -1,5 +1,5 @@
-//! Counts failed starts, and finds the flow set before one that does not start. Handles counts and rows; the callers
-//! decide when there are too many.
+//! Counts failed starts, and finds the flow set before one that does not start. Handles counts and
+//! rows; the callers decide when there are too many.
 
 use super::disk::Disk;
 use super::flow_files::{CREDENTIALS, FLOWS};
@@ -8,14 +8,15 @@ use crypto::{hex, sha256};
 
 /// The name of the fact that counts the starts of a revision: `2 REVISION`.
 const STARTS: &str = "starts";
-/// The name of the fact that counts how often files were read that ended the process meanwhile: `2 HASH`.
+/// The name of the fact that counts how often files were read that ended the process meanwhile:
+/// `2 HASH`.
 const READINGS: &str = "readings";
 /// The name of the fact that holds the revision set aside last.
 const SET_ASIDE: &str = "set_aside";
 
 impl Disk {
-    /// Counts a reading of the flow files, which may end the process: by their content, because their revision is
-    /// not known yet.
+    /// Counts a reading of the flow files, which may end the process: by their content, because
+    /// their revision is not known yet.
     pub(super) fn begin_reading(&mut self) -> Result<Reading, Error> {
         let files = self.read_files()?;
         let hashes = files.hashes();
@@ -42,7 +43,8 @@ impl Disk {
         self.database.save_fact(READINGS, "")
     }
 
-    /// Counts a start of a revision; answers how many there were before it that neither settled nor ended well.
+    /// Counts a start of a revision; answers how many there were before it that neither settled nor
+    /// ended well.
     pub(super) fn begin_start(&mut self, rev: &str) -> Result<u32, Error> {
         let before = self.starts_of(rev)?;
         self.counted = true;
@@ -87,8 +89,8 @@ impl Disk {
         }))
     }
 
-    /// The newest flow set deployed before the active one that differs from it and was not itself set aside. `None`, if
-    /// the active one is the result of a fallback.
+    /// The newest flow set deployed before the active one that differs from it and was not itself
+    /// set aside. `None`, if the active one is the result of a fallback.
     pub(super) fn earlier(&self) -> Result<Option<Loaded>, Error> {
         if self.fallen_back()?.is_some() {
             return Ok(None);
@@ -106,7 +108,8 @@ impl Disk {
         Ok(None)
     }
 
-    /// Copies the flow files beside, as `flows.set-aside-REVISION.json`, and records it in the history.
+    /// Copies the flow files beside, as `flows.set-aside-REVISION.json`, and records it in the
+    /// history.
     pub(super) fn set_aside_active(&mut self, rev: &str) -> Result<(), Error> {
         let files = self.read_files()?;
         for (name, content) in [(FLOWS, files.flows), (CREDENTIALS, files.credentials)] {

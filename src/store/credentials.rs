@@ -1,8 +1,9 @@
-//! `flows_cred.json` and its secret, as Node-RED keeps them (docs/reference/node-red-engine.md §2.7).
+//! `flows_cred.json` and its secret, as Node-RED keeps them (docs/reference/node-red-engine.md
+//! §2.7).
 //!
-//! The file is `{"$": "…"}`: 16 random bytes in hexadecimal, then Base64 of the JSON in AES-256-CTR, whose key is the
-//! SHA-256 of the secret. There is no authentication: a wrong secret shows as text that is no JSON. A file without
-//! encryption is read too.
+//! The file is `{"$": "…"}`: 16 random bytes in hexadecimal, then Base64 of the JSON in
+//! AES-256-CTR, whose key is the SHA-256 of the secret. There is no authentication: a wrong secret
+//! shows as text that is no JSON. A file without encryption is read too.
 
 use super::{Error, directory::Directory};
 use aws_lc_rs::cipher::{
@@ -29,7 +30,8 @@ pub(super) struct Opened {
     pub(super) current: bool,
 }
 
-/// Reads a credentials file with the first secret that fits; `None` if none does, or if it is no such file.
+/// Reads a credentials file with the first secret that fits; `None` if none does, or if it is no
+/// such file.
 pub(super) fn open(file: &[u8], secrets: &[Secret]) -> Option<Opened> {
     let file: Map<String, Value> = serde_json::from_slice(file).ok()?;
     let Some(sealed) = file.get("$") else {
@@ -59,7 +61,8 @@ pub(super) fn seal(credentials: &Credentials, secret: &Secret) -> Result<Vec<u8>
     Ok(json!({ "$": sealed }).to_string().into_bytes())
 }
 
-/// The secrets that may open a file: the configured one, then the one that Node-RED or we made. The first one encrypts.
+/// The secrets that may open a file: the configured one, then the one that Node-RED or we made. The
+/// first one encrypts.
 pub(super) fn secrets(
     directory: &Directory,
     configured: Option<&Secret>,
@@ -71,7 +74,8 @@ pub(super) fn secrets(
     Ok(configured.cloned().into_iter().chain(generated).collect())
 }
 
-/// Makes a secret as Node-RED does, 64 hexadecimal digits, and keeps it where Node-RED keeps it, beside what is there.
+/// Makes a secret as Node-RED does, 64 hexadecimal digits, and keeps it where Node-RED keeps it,
+/// beside what is there.
 pub(super) fn make_secret(directory: &Directory) -> Result<Secret, Error> {
     let mut settings = runtime_settings(directory)?;
     let secret = Secret::new(hex(&random::<32>()));

@@ -38,7 +38,8 @@ pub struct Past {
 }
 
 impl Past {
-    /// The flow set, parsed; elements that are the same in another one are shared with that, and read quickly.
+    /// The flow set, parsed; elements that are the same in another one are shared with that, and
+    /// read quickly.
     pub fn set(&self, other: &FlowSet) -> Result<FlowSet, Error> {
         let parsed = Submission::v1(other, &self.flows);
         parsed.map(|parsed| parsed.flows).map_err(|malformed| {

@@ -1,4 +1,5 @@
-//! The files of the data directory: read whole, replaced whole or not at all, and never lost when they are replaced.
+//! The files of the data directory: read whole, replaced whole or not at all, and never lost when
+//! they are replaced.
 //!
 //! Knows names, modes and the order of system calls; nothing of what the files mean.
 
@@ -33,8 +34,8 @@ pub(super) struct FileId {
 }
 
 impl Directory {
-    /// Makes the directory (mode 0700) unless it is there, and locks it. A second process, or a second store, is
-    /// refused.
+    /// Makes the directory (mode 0700) unless it is there, and locks it. A second process, or a
+    /// second store, is refused.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let made = !path.exists();
         failpoint::make_directory(path).map_err(|source| failed(path, source))?;
@@ -64,7 +65,8 @@ impl Directory {
         }
     }
 
-    /// Makes an empty file, mode 0600, unless it is there. Another program then opens it with this mode.
+    /// Makes an empty file, mode 0600, unless it is there. Another program then opens it with this
+    /// mode.
     pub(super) fn make(&self, name: &str) -> Result<(), Error> {
         match failpoint::create(&self.path(name)) {
             Ok(_) => sync(&self.path),
@@ -73,7 +75,8 @@ impl Directory {
         }
     }
 
-    /// Replaces a file durably: a reader, after a crash too, finds all of the old or all of the new content.
+    /// Replaces a file durably: a reader, after a crash too, finds all of the old or all of the new
+    /// content.
     pub(super) fn replace(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         let staged = self.staged(name);
         write_new(&staged, content)
@@ -83,8 +86,8 @@ impl Directory {
             .inspect_err(|_| self.discard(name))
     }
 
-    /// Writes new content beside a file, which stays as it is until [`Self::put_in_place`]. Durable only after
-    /// [`Self::sync_file`].
+    /// Writes new content beside a file, which stays as it is until [`Self::put_in_place`]. Durable
+    /// only after [`Self::sync_file`].
     pub(super) fn stage<'c>(
         &self,
         name: &str,
@@ -153,7 +156,8 @@ impl Directory {
             return Ok(());
         }
         let staged = self.staged(&backup);
-        // A second name for the same content is free and durable; not every file system has second names.
+        // A second name for the same content is free and durable; not every file system has second
+        // names.
         failpoint::remove(&staged)
             .and_then(|()| {
                 failpoint::link(&file, &staged)
@@ -168,7 +172,8 @@ impl Directory {
             })
     }
 
-    /// Keeps content under a name, for its owner, or under one like it: nothing that has the name is ever replaced.
+    /// Keeps content under a name, for its owner, or under one like it: nothing that has the name
+    /// is ever replaced.
     pub(super) fn set_aside(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         let mut kept = name.to_owned();
         for number in 2_u32.. {
@@ -233,8 +238,8 @@ fn try_lock(file: &File) -> Result<(), TryLockError> {
     file.try_lock()
 }
 
-/// Waits a little: a process that a parallel test has just forked holds a copy of a lock until its `exec`, also when the store of that
-/// lock has gone.
+/// Waits a little: a process that a parallel test has just forked holds a copy of a lock until its
+/// `exec`, also when the store of that lock has gone.
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "tests wait on their own threads")]
 fn try_lock(file: &File) -> Result<(), TryLockError> {
@@ -258,7 +263,8 @@ fn process(file: &mut File) -> Option<i32> {
     text.trim().parse().ok()
 }
 
-/// A directory that was there keeps its mode: it may be a Node-RED user directory that others have a reason to read.
+/// A directory that was there keeps its mode: it may be a Node-RED user directory that others have
+/// a reason to read.
 fn warn_if_open_to_others(path: &Path) -> Result<(), Error> {
     let mode = fs::metadata(path)
         .map_err(|source| failed(path, source))?

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 pub(super) struct Disk {
     pub(super) database: Database,
     pub(super) directory: Directory,
-    /// Whether the start of this process is counted.
+    /// True if the start of this process is counted.
     pub(super) counted: bool,
     /// How much of the history is kept.
     pub(super) retention: Retention,
@@ -75,7 +75,8 @@ impl Disk {
         })
     }
 
-    /// The newest deployment, if this process made it and the files are still those that it has written.
+    /// The newest deployment, if this process made it and the files are still those that it has
+    /// written.
     pub(super) fn intact(&self) -> Result<Option<&Written>, Error> {
         let Some(written) = &self.written else {
             return Ok(None);

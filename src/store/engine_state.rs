@@ -1,5 +1,5 @@
-//! The state of an engine that another machine can go on with: its flow files, its library, and whether flows run. A change
-//! counts once the [`Replica`] has it.
+//! The state of an engine that another machine can go on with: its flow files, its library, and
+//! whether flows run. A change counts once the [`Replica`] has it.
 
 use super::credentials;
 use super::database::DATABASE;
@@ -57,8 +57,8 @@ impl Store {
         self.owner.ask(all).await
     }
 
-    /// Takes over the flows that another engine has, with their revision, and whether they run; the flows, if they are others than those
-    /// of `before`.
+    /// Takes over the flows that another engine has, with their revision, and whether they run; the
+    /// flows, if they are others than those of `before`.
     pub async fn take_in(
         &self,
         state: EngineState,
@@ -181,13 +181,13 @@ pub fn flows_of(state: &EngineState) -> Option<&str> {
     state.get(FLOWS).map(String::as_str)
 }
 
-/// Whether a part of the state has this name.
+/// Returns whether a part of the state has this name.
 pub fn is_engine_state(name: &str) -> bool {
     let is_known = DEPLOYED.contains(&name);
     is_known || LibraryPath::of_file(name).is_some() || is_context(name)
 }
 
-/// Whether it is the file of a shared context: store, flow and node.
+/// Returns whether it is the file of a shared context: store, flow and node.
 pub fn is_context(name: &str) -> bool {
     let part = |part: &str| {
         let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
@@ -199,7 +199,7 @@ pub fn is_context(name: &str) -> bool {
     below.is_some_and(|below| below.split('/').count() == 3 && below.split('/').all(part))
 }
 
-/// Whether it is the file of a context that no flow has.
+/// Returns whether it is the file of a context that no flow has.
 pub fn is_global_context(name: &str) -> bool {
     is_context(name) && name.split('/').nth(2) == Some("global")
 }
@@ -207,8 +207,8 @@ pub fn is_global_context(name: &str) -> bool {
 /// Bytes of a part of a context's name, at most: those of a file's name.
 const PART: usize = 255;
 
-/// Makes the state that of the engine in this directory, which is not open. The engine's own history there ends: it is that of
-/// other flows.
+/// Makes the state that of the engine in this directory, which is not open. The engine's own
+/// history there ends: it is that of other flows.
 pub fn take_over(config: &config::Storage, state: &EngineState, now: u64) -> Result<(), Error> {
     if state.is_empty() {
         return Ok(());

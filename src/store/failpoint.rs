@@ -1,14 +1,16 @@
-//! Every change that the store makes on disk: one function each, and each one step. Nothing else in this room writes,
-//! renames or removes, so the steps of a deployment are counted whole.
+//! Every change that the store makes on disk: one function each, and each one step. Nothing else in
+//! this room writes, renames or removes, so the steps of a deployment are counted whole.
 //!
-//! Builds for tests can end the program, or let the disk be full, at any step. A release has nothing of that.
+//! Builds for tests can end the program, or let the disk be full, at any step. A release has
+//! nothing of that.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Bytes that are written at once. Our choice: 10 MB in 150 system calls, of memory that is in the cache.
+/// Bytes that are written at once. Our choice: 10 MB in 150 system calls, of memory that is in the
+/// cache.
 const GATHERED: usize = 64 * 1024;
 
 /// A step comes now: the program may end here, or the step may fail.

@@ -14,7 +14,8 @@ pub(super) struct FlowFiles {
     pub(super) credentials: Option<Vec<u8>>,
 }
 
-/// SHA-256 of the files that a deployment replaced, if they were not what the deployment before it had written.
+/// SHA-256 of the files that a deployment replaced, if they were not what the deployment before it
+/// had written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Before {
     pub(super) flows: Option<[u8; 32]>,
@@ -29,8 +30,8 @@ impl FlowFiles {
         }
     }
 
-    /// Both files with their names. The credentials come first: flows without theirs would start and fail, credentials
-    /// without their flows do nothing.
+    /// Both files with their names. The credentials come first: flows without theirs would start
+    /// and fail, credentials without their flows do nothing.
     pub(super) fn each(&self) -> [(&'static str, Option<&[u8]>); 2] {
         [
             (CREDENTIALS, self.credentials.as_deref()),

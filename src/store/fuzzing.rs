@@ -10,7 +10,8 @@ use super::credentials::{open, seal};
 use crypto::Secret;
 use flows::Credentials;
 
-/// Whatever is read can be written and read again; with another secret it is not what it was; nothing shows a value.
+/// Whatever is read can be written and read again; with another secret it is not what it was;
+/// nothing shows a value.
 pub fn credentials(data: &[u8]) {
     let secret = |text: &str| Secret::new(text.to_owned());
     let _ = open(data, &[secret("one")]);

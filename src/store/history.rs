@@ -12,7 +12,8 @@ pub struct History {
 }
 
 impl History {
-    /// Opens the database of the data directory, which must be there, to read it; or the one that gateways share.
+    /// Opens the database of the data directory, which must be there, to read it; or the one that
+    /// gateways share.
     pub fn open(config: &config::Storage) -> Result<Self, Error> {
         if let Some(shared) = &config.shared {
             let database = Database::open_shared(shared, config.credential_secret.as_ref())?;
@@ -31,8 +32,8 @@ impl History {
         self.database.history()
     }
 
-    /// The flows of the revision whose name begins like this, as JSON. Credentials are not part of it. It must be the
-    /// only one.
+    /// The flows of the revision whose name begins like this, as JSON. Credentials are not part of
+    /// it. It must be the only one.
     pub fn flows(&self, rev: &str) -> Result<Vec<u8>, Error> {
         let known = self.database.numbers(rev)?;
         let [number] = known[..] else {

@@ -1,4 +1,5 @@
-//! What this process has added last to the history of an upstream: with the next entry it is not read again.
+//! What this process has added last to the history of an upstream: with the next entry it is not
+//! read again.
 
 use flows::FlowSet;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! The library of flows, functions and templates that editors save for later: `lib/` in the data directory, as Node-RED
-//! lays it out: a folder for each kind, in each file first its facts (`// name: value`), then the text.
+//! The library of flows, functions and templates that editors save for later: `lib/` in the data
+//! directory, as Node-RED lays it out: a folder for each kind, in each file first its facts
+//! (`// name: value`), then the text.
 //!
 //! Never leaves `lib/`: names that could are refused, and links are not followed.
 
@@ -65,7 +66,8 @@ impl LibraryPath {
         fine.then_some(Self { kind, names })
     }
 
-    /// The place of a file of this path below the data directory; `None`: it is none of the library's.
+    /// The place of a file of this path below the data directory; `None`: it is none of the
+    /// library's.
     pub(super) fn of_file(path: &str) -> Option<Self> {
         let mut names = path.strip_prefix(FOLDER)?.strip_prefix('/')?.split('/');
         let kind = names.next()?;
@@ -92,7 +94,8 @@ impl LibraryPath {
 }
 
 impl Directory {
-    /// Returns the entry at a path of the library; a kind of which nothing was saved is an empty folder.
+    /// Returns the entry at a path of the library; a kind of which nothing was saved is an empty
+    /// folder.
     pub(super) fn library(&self, place: &LibraryPath) -> Result<Option<Entry>, Error> {
         let path = place.path(self);
         match self.kind_of(&path)? {

@@ -1,4 +1,5 @@
-//! Reads the flow files, and compares them with those that the last deployment wrote. Changes nothing on disk.
+//! Reads the flow files, and compares them with those that the last deployment wrote. Changes
+//! nothing on disk.
 
 use super::credentials::{self, Opened};
 use super::disk::Disk;
@@ -28,8 +29,8 @@ impl Disk {
         Ok(loaded)
     }
 
-    /// Returns the files' content if it is not that of the last deployment. Broken files hold nothing that could be
-    /// kept: they are no edit, and the next deployment sets them aside.
+    /// Returns the files' content if it is not that of the last deployment. Broken files hold
+    /// nothing that could be kept: they are no edit, and the next deployment sets them aside.
     pub(super) fn edited_outside(&self) -> Result<Option<Loaded>, Error> {
         if self.intact()?.is_some() {
             return Ok(None);
@@ -71,7 +72,8 @@ impl Disk {
                  some, and a copy as {CREDENTIALS}.undecryptable from the next one on"
             );
         }
-        // A flow set made elsewhere may have secrets in it: they are kept as credentials, like those of a deployment.
+        // A flow set made elsewhere may have secrets in it: they are kept as credentials, like
+        // those of a deployment.
         let credentials = match opened {
             Some(credentials) if !inside.nodes.is_empty() => credentials.merge(&inside, &flows),
             opened => opened.unwrap_or_default(),

@@ -1,4 +1,5 @@
-//! Moves a gateway's state between the file in its data directory and the database that several gateways share.
+//! Moves a gateway's state between the file in its data directory and the database that several
+//! gateways share.
 
 use super::Error;
 use super::database::Database;
@@ -15,8 +16,9 @@ pub enum MigrateTo {
     Postgres,
 }
 
-/// Copies users' sessions, the throttle's memory, passkeys, settings, proposals and the history of upstreams into a database
-/// that has none of them; answers the number of rows. No gateway may run on the data directory.
+/// Copies users' sessions, the throttle's memory, passkeys, settings, proposals and the history of
+/// upstreams into a database that has none of them; answers the number of rows. No gateway may run
+/// on the data directory.
 pub fn migrate(config: &config::Storage, to: MigrateTo) -> Result<usize, Error> {
     let Some(shared) = &config.shared else {
         let sentence =

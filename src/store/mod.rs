@@ -1,5 +1,6 @@
-//! Stores persistent data: sessions, history, the throttle's memory (one `SQLite` database) and the flow files
-//! (`flows.json`, `flows_cred.json`, as Node-RED names and formats them). Callers use plain async functions, no SQL.
+//! Stores persistent data: sessions, history, the throttle's memory (one `SQLite` database) and the
+//! flow files (`flows.json`, `flows_cred.json`, as Node-RED names and formats them). Callers use
+//! plain async functions, no SQL.
 
 mod audit_head;
 mod commit;
@@ -177,7 +178,8 @@ fn way_out(error: &io::Error) -> &'static str {
     }
 }
 
-/// A step of a deployment that changes nothing on disk comes now: a crash at it is tested like one at the others.
+/// A step of a deployment that changes nothing on disk comes now: a crash at it is tested like one
+/// at the others.
 pub fn step() {
     // The step itself cannot fail, so there is no error to return.
     let _ = failpoint::next();
@@ -223,10 +225,10 @@ pub struct Loaded {
     pub flows: FlowSet,
     /// Its credentials; empty when they could not be decrypted (which is logged).
     pub credentials: Credentials,
-    /// Whether there are credentials that could not be decrypted: nothing may replace them unasked.
+    /// True if there are credentials that could not be decrypted: nothing may replace them unasked.
     pub locked: bool,
-    /// The revision of the last deployment, when the files are what it wrote; `None`: edited from outside, or never
-    /// deployed.
+    /// The revision of the last deployment, when the files are what it wrote; `None`: edited from
+    /// outside, or never deployed.
     pub rev: Option<String>,
 }
 
@@ -274,7 +276,8 @@ pub const ENGINE: &str = "";
 const AUDIT_HEAD: &str = "audit_head";
 /// The name of the fact that holds the hash of the `admin` made at the first start.
 pub const GENERATED_ADMIN: &str = "generated_admin";
-/// The kind, in the history, of a deployment that the program made because the one after it did not start.
+/// The kind, in the history, of a deployment that the program made because the one after it did not
+/// start.
 pub const FALLBACK: &str = "fallback";
 /// The kind, in the history, of a flow set that others have made.
 pub const OUTSIDE_EDIT: &str = "outside-edit";
@@ -286,11 +289,12 @@ pub fn freeze_of(value: &str) -> Option<(u64, String)> {
     Some((until.parse().ok()?, reason.to_owned()))
 }
 
-/// The store; clones share it. When the last one is dropped, what was asked is done and everything is closed.
+/// The store; clones share it. When the last one is dropped, what was asked is done and everything
+/// is closed.
 #[derive(Clone)]
 pub struct Store {
     owner: Arc<StoreThread>,
-    /// Whether upstreams have a history.
+    /// True if upstreams have a history.
     upstream_history: bool,
     /// The secret of the configuration.
     secret: Option<Secret>,
@@ -301,8 +305,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens or makes the data directory (mode 0700) and its database, and brings forward what a crash left half done.
-    /// A second process on the same directory is refused.
+    /// Opens or makes the data directory (mode 0700) and its database, and brings forward what a
+    /// crash left half done. A second process on the same directory is refused.
     pub fn open(config: &config::Storage) -> Result<Self, Error> {
         let (owner, shared) = StoreThread::start(config)?;
         Ok(Self {
@@ -314,7 +318,8 @@ impl Store {
         })
     }
 
-    /// Failures of sign-in since a time, in the order they were remembered; older ones are forgotten.
+    /// Failures of sign-in since a time, in the order they were remembered; older ones are
+    /// forgotten.
     pub async fn failures(&self, since: u64) -> Result<Vec<FailureRow>, Error> {
         self.owner
             .ask(move |disk| disk.database.failures(since))
@@ -343,7 +348,8 @@ impl Store {
             .await
     }
 
-    /// Remembers an address that a user has signed in from. The newest `keep` of this user are kept.
+    /// Remembers an address that a user has signed in from. The newest `keep` of this user are
+    /// kept.
     pub async fn save_known_address(&self, row: AddressRow, keep: usize) -> Result<(), Error> {
         self.owner
             .ask(move |disk| disk.database.save_known_address(&row, keep))
@@ -355,27 +361,30 @@ impl Store {
         self.owner.ask(|disk| disk.database.forget_changes()).await
     }
 
-    /// Reads the flow files. Missing files are an empty flow set; broken ones an error, and nothing is overwritten.
+    /// Reads the flow files. Missing files are an empty flow set; broken ones an error, and nothing
+    /// is overwritten.
     pub async fn load(&self) -> Result<Loaded, Error> {
         self.owner.ask(Disk::load).await
     }
 
-    /// Returns the content of the flow files, if it was changed (not only its formatting or encryption) by anything but
-    /// a deployment. A broken file is no edit: the next [`Self::commit`] sets it aside.
+    /// Returns the content of the flow files, if it was changed (not only its formatting or
+    /// encryption) by anything but a deployment. A broken file is no edit: the next
+    /// [`Self::commit`] sets it aside.
     pub async fn edited_outside(&self) -> Result<Option<Loaded>, Error> {
         self.owner.ask(|disk| disk.edited_outside()).await
     }
 
-    /// Makes a deployment durable: history row, then files. Once this answers, every start finds it; after an error
-    /// everything is as before. The files replaced stay as `.flows.json.backup` and `.flows_cred.json.backup`; a file
-    /// that could not be read stays as `flows.json.broken-TIME` or `flows_cred.json.undecryptable`. Credentials that [`Self::load`]
+    /// Makes a deployment durable: history row, then files. Once this answers, every start finds
+    /// it; after an error everything is as before. The files replaced stay as `.flows.json.backup`
+    /// and `.flows_cred.json.backup`; a file that could not be read stays as
+    /// `flows.json.broken-TIME` or `flows_cred.json.undecryptable`. Credentials that [`Self::load`]
     /// could not decrypt are replaced only by new ones for all nodes that have some.
     pub async fn commit(&self, record: Record) -> Result<(), Error> {
         self.owner.ask(move |disk| disk.commit(&record)).await
     }
 
-    /// The same, unless `permitted` is answered with no, or dropped, once the history has its row: then everything is
-    /// as before, and the answer is no.
+    /// The same, unless `permitted` is answered with no, or dropped, once the history has its row:
+    /// then everything is as before, and the answer is no.
     pub async fn commit_if(
         &self,
         record: Record,
@@ -390,13 +399,14 @@ impl Store {
         committed
     }
 
-    /// The revision of the deployment whose files a crash or a power failure had left behind, and that this start has
-    /// finished: its audit record may be missing.
+    /// The revision of the deployment whose files a crash or a power failure had left behind, and
+    /// that this start has finished: its audit record may be missing.
     pub async fn finished(&self) -> Result<Option<String>, Error> {
         self.owner.ask(|disk| Ok(disk.finished.take())).await
     }
 
-    /// Adds a flow set to the history without touching the files: an outside edit that a deployment replaces.
+    /// Adds a flow set to the history without touching the files: an outside edit that a deployment
+    /// replaces.
     pub async fn keep(&self, record: Record) -> Result<(), Error> {
         self.owner.ask(move |disk| disk.keep(&record)).await
     }
@@ -416,14 +426,15 @@ impl Store {
         self.owner.ask(Disk::end_reading).await
     }
 
-    /// Counts a start of a revision; answers how many there were in a row before it that neither settled nor ended
-    /// well.
+    /// Counts a start of a revision; answers how many there were in a row before it that neither
+    /// settled nor ended well.
     pub async fn begin_start(&self, rev: &str) -> Result<u32, Error> {
         let rev = rev.to_owned();
         self.owner.ask(move |disk| disk.begin_start(&rev)).await
     }
 
-    /// The flows have run for long enough, or are to be tried anew: earlier starts do not count any more.
+    /// The flows have run for long enough, or are to be tried anew: earlier starts do not count any
+    /// more.
     pub async fn forget_starts(&self) -> Result<(), Error> {
         self.owner.ask(Disk::forget_starts).await
     }
@@ -438,8 +449,8 @@ impl Store {
         self.owner.ask(|disk| disk.earlier()).await
     }
 
-    /// Keeps the active flow set, which has this revision, beside as `flows.set-aside-REV.json`; the history calls it
-    /// `set-aside`.
+    /// Keeps the active flow set, which has this revision, beside as `flows.set-aside-REV.json`;
+    /// the history calls it `set-aside`.
     pub async fn set_aside(&self, rev: &str) -> Result<(), Error> {
         let rev = rev.to_owned();
         self.owner
@@ -460,8 +471,8 @@ impl Store {
             .await
     }
 
-    /// Changes what the editor keeps for a user, in one piece; `change` gives nothing if it is to stay as it is, which
-    /// is the answer then.
+    /// Changes what the editor keeps for a user, in one piece; `change` gives nothing if it is to
+    /// stay as it is, which is the answer then.
     pub async fn change_user_settings(
         &self,
         user: &str,

@@ -1,4 +1,5 @@
-//! The history of one element of the flow set: which deployments touched it, and what it was before and after.
+//! The history of one element of the flow set: which deployments touched it, and what it was before
+//! and after.
 
 use super::database::Touch;
 use super::disk::Disk;
@@ -15,9 +16,10 @@ pub struct NodeChange {
     pub left: Option<String>,
     /// `added`, `removed`, `changed`, `moved` or `repositioned`.
     pub difference: String,
-    /// Whether its credentials differ.
+    /// True if its credentials differ.
     pub credentials: bool,
-    /// The element before, as JSON; `None`: there was none, or the history does not reach back so far.
+    /// The element before, as JSON; `None`: there was none, or the history does not reach back so
+    /// far.
     pub before: Option<String>,
     /// The element after, as JSON; `None`: it was removed.
     pub after: Option<String>,
@@ -37,7 +39,8 @@ pub struct NodePage {
 }
 
 impl Store {
-    /// What deployments did to one element, newest first; `None`: the history has no entry `before`.
+    /// What deployments did to one element, newest first; `None`: the history has no entry
+    /// `before`.
     pub async fn node_history(&self, page: NodePage) -> Result<Option<Vec<NodeChange>>, Error> {
         self.owner.ask(move |disk| disk.node_history(&page)).await
     }
@@ -54,7 +57,8 @@ impl Disk {
         };
         let touches = self.database.touches(page, before)?;
         let unbroken = self.database.unbroken_since(&page.runtime)?;
-        // The oldest first: what it leaves is what the next one finds, if the history has all between.
+        // The oldest first: what it leaves is what the next one finds, if the history has all
+        // between.
         let mut changes = Vec::with_capacity(touches.len());
         let mut found: Option<(i64, Option<String>)> = None;
         for touch in touches.into_iter().rev() {
@@ -74,7 +78,8 @@ impl Disk {
         Ok(Some(changes))
     }
 
-    /// The element as it was before a deployment, if the history still has the flow set before that.
+    /// The element as it was before a deployment, if the history still has the flow set before
+    /// that.
     fn before(&self, touch: &Touch, node: &str) -> Result<Option<String>, Error> {
         match self.database.parent(touch.number)? {
             Some(parent) => self.database.element(parent, node),

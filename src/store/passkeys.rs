@@ -53,7 +53,8 @@ impl Store {
             .await
     }
 
-    /// Adds a passkey, if the user has less than `most`. Those of the user that are bound to another password are forgotten.
+    /// Adds a passkey, if the user has less than `most`. Those of the user that are bound to
+    /// another password are forgotten.
     pub async fn add_passkey(&self, row: PasskeyRow, most: usize) -> Result<PasskeyAdded, Error> {
         self.owner
             .ask(move |disk| disk.database.add_passkey(&row, most))

@@ -6,7 +6,8 @@ use super::{Error, Store, load};
 use crate::config;
 use flows::{Credentials, FlowSet};
 
-/// The decided proposals of a runtime that are kept. Our choice: what users look back at; the audit log has all.
+/// The decided proposals of a runtime that are kept. Our choice: what users look back at; the audit
+/// log has all.
 const DECIDED_KEPT: usize = 100;
 
 /// The state of a proposal.
@@ -93,8 +94,8 @@ pub struct ProposalContent {
     pub before: String,
     /// The flow set to be active, as JSON.
     pub after: String,
-    /// The credentials that are merged with those that are kept, and those that replace them; both are empty once it is
-    /// decided. `None`: no secret that flowgate has now decrypts them.
+    /// The credentials that are merged with those that are kept, and those that replace them; both
+    /// are empty once it is decided. `None`: no secret that flowgate has now decrypts them.
     pub credentials: Option<(Credentials, Credentials)>,
 }
 
@@ -181,8 +182,8 @@ impl ProposalContent {
 }
 
 impl Store {
-    /// Keeps a proposal within the limits, unless its user has the same one open: of this type and base, and with these
-    /// flows and credentials.
+    /// Keeps a proposal within the limits, unless its user has the same one open: of this type and
+    /// base, and with these flows and credentials.
     pub async fn add_proposal(
         &self,
         new: NewProposal,

@@ -1,7 +1,9 @@
-//! Finishes, at a start, the deployment whose files a crash or a power failure may have left behind its history row.
+//! Finishes, at a start, the deployment whose files a crash or a power failure may have left behind
+//! its history row.
 //!
-//! Nothing forces the files to disk before a deployment is acknowledged: after a power failure they may be the old ones,
-//! torn, or gone. Files that another program has written meanwhile are not overwritten.
+//! Nothing forces the files to disk before a deployment is acknowledged: after a power failure they
+//! may be the old ones, torn, or gone. Files that another program has written meanwhile are not
+//! overwritten.
 
 use super::Error;
 use super::database::Deployment;
@@ -23,10 +25,11 @@ enum State {
 }
 
 impl Disk {
-    /// Brings the files forward to the newest history row. Answers its revision if they were behind it, or if they do not
-    /// show whether they were.
+    /// Brings the files forward to the newest history row. Answers its revision if they were behind
+    /// it, or if they do not show whether they were.
     pub(super) fn bring_forward(&mut self) -> Result<Option<String>, Error> {
-        // Files that were staged and never put in place belong to an unacknowledged deployment, or are in its row.
+        // Files that were staged and never put in place belong to an unacknowledged deployment, or
+        // are in its row.
         for (name, _) in FlowFiles::default().each() {
             self.directory.discard(name);
         }
@@ -70,7 +73,8 @@ impl Disk {
         Ok(Some(deployment.rev.clone()))
     }
 
-    /// Moves aside what a power failure has left of files that are about to be replaced: it is no backup.
+    /// Moves aside what a power failure has left of files that are about to be replaced: it is no
+    /// backup.
     fn move_torn(
         &self,
         deployment: &Deployment,
@@ -90,8 +94,8 @@ impl Disk {
     }
 }
 
-/// The states of the flows and of the credentials: `since` has the hashes of the files before each deployment, `old` are
-/// the files of the earlier ones.
+/// The states of the flows and of the credentials: `since` has the hashes of the files before each
+/// deployment, `old` are the files of the earlier ones.
 fn states(
     [present, wanted]: [&FlowFiles; 2],
     since: &[Deployment],
@@ -117,7 +121,8 @@ fn states(
     ]
 }
 
-/// Compares a file with the one wanted, and with those before it: by hash, and with what was written.
+/// Compares a file with the one wanted, and with those before it: by hash, and with what was
+/// written.
 fn state(
     [present, wanted]: [Option<&[u8]>; 2],
     hashes: &[[u8; 32]],
@@ -136,7 +141,8 @@ fn state(
     }
 }
 
-/// Whether a file is no JSON. A flow file that was not written to its end never is: its last bracket is missing.
+/// Returns whether a file is no JSON. A flow file that was not written to its end never is: its
+/// last bracket is missing.
 fn is_torn(content: &[u8]) -> bool {
     let text = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
     serde_json::from_slice::<IgnoredAny>(text).is_err()

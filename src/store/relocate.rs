@@ -1,5 +1,5 @@
-//! Moves the files of flows between the data directory and the one of an engine in a process of its own, so that the flows
-//! stay when `[engine] isolation` changes.
+//! Moves the files of flows between the data directory and the one of an engine in a process of its
+//! own, so that the flows stay when `[engine] isolation` changes.
 
 use super::Error;
 use super::credentials::RUNTIME_SETTINGS;
@@ -25,18 +25,19 @@ const FILES: [&str; 10] = [
 /// The data directory, ours alone until dropped.
 pub struct Locked(#[allow(dead_code, reason = "it is held")] Directory);
 
-/// Locks the data directory (made, mode 0700, unless it is there) for a moment before the store has it.
+/// Locks the data directory (made, mode 0700, unless it is there) for a moment before the store has
+/// it.
 pub fn lock(data: &Path) -> Result<Locked, Error> {
     Directory::open(data).map(Locked)
 }
 
-/// Whether there are flows to move into the other directory, which has none.
+/// Returns whether there are flows to move into the other directory, which has none.
 pub fn has_flows_to_move(from: &Path, to: &Path) -> bool {
     from.join(FLOWS).exists() && !to.join(FLOWS).exists()
 }
 
-/// Moves the files from one to the other directory within the locked one, if there are flows to move. The flow file is moved
-/// last: an interrupted move goes on with the next start.
+/// Moves the files from one to the other directory within the locked one, if there are flows to
+/// move. The flow file is moved last: an interrupted move goes on with the next start.
 pub fn move_flow_files(_: &Locked, from: &Path, to: &Path) -> Result<(), Error> {
     if !has_flows_to_move(from, to) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Sessions, and what sign-ins with providers and passkeys need that any gateway with this store, and this one after a restart, can
-//! go on with them.
+//! Sessions, and what sign-ins with providers and passkeys need that any gateway with this store,
+//! and this one after a restart, can go on with them.
 
 use super::{Error, Store};
 use crypto::Secret;
@@ -27,9 +27,11 @@ pub struct SessionRow {
     pub created: u64,
     /// When it ends, seconds since 1970.
     pub expires: u64,
-    /// The record of the user's password that it is bound to; `None`: it has none, or is from before there were any.
+    /// The record of the user's password that it is bound to; `None`: it has none, or is from
+    /// before there were any.
     pub password: Option<[u8; 32]>,
-    /// When the user last gave the password or a second factor in it, seconds since 1970; 0: at the sign-in.
+    /// When the user last gave the password or a second factor in it, seconds since 1970; 0: at the
+    /// sign-in.
     pub confirmed: u64,
     /// When the user last gave a second factor in it, seconds since 1970; 0: never.
     pub factor: u64,
@@ -57,7 +59,8 @@ impl Store {
             .await
     }
 
-    /// Keeps when the user of a session last gave the password or a second factor, and a second factor.
+    /// Keeps when the user of a session last gave the password or a second factor, and a second
+    /// factor.
     pub async fn confirm_session(
         &self,
         token: [u8; 32],
@@ -90,13 +93,15 @@ impl Store {
             .await
     }
 
-    /// The secret of the configuration, which all gateways have that share the store: what is sealed with it may be kept.
+    /// The secret of the configuration, which all gateways have that share the store: what is
+    /// sealed with it may be kept.
     pub fn secret(&self) -> Option<&Secret> {
         self.secret.as_ref()
     }
 
-    /// Claims, until a time, to ask the provider of a session whether it still counts; gives what the provider said last, sealed.
-    /// `None`: another gateway asks or has just asked, or the session has ended.
+    /// Claims, until a time, to ask the provider of a session whether it still counts; gives what
+    /// the provider said last, sealed. `None`: another gateway asks or has just asked, or the
+    /// session has ended.
     pub async fn claim_provider(
         &self,
         token: [u8; 32],
@@ -108,7 +113,8 @@ impl Store {
             .await
     }
 
-    /// Keeps what the provider of a session has said, sealed, and when it is asked next, unless the session has ended.
+    /// Keeps what the provider of a session has said, sealed, and when it is asked next, unless the
+    /// session has ended.
     pub async fn save_provider(
         &self,
         token: [u8; 32],

@@ -2,7 +2,8 @@
 
 use super::{Error, Revision, Store};
 
-/// The most tags of a runtime: their flow sets are never forgotten. Our choice: a release a day for three years.
+/// The most tags of a runtime: their flow sets are never forgotten. Our choice: a release a day for
+/// three years.
 const MAX_TAGS: i64 = 1_000;
 
 /// The result of tagging.
@@ -43,7 +44,8 @@ impl Store {
             .await
     }
 
-    /// Takes a name away; answers whether there was one. The entry is then forgotten like any other.
+    /// Takes a name away; answers whether there was one. The entry is then forgotten like any
+    /// other.
     pub async fn remove_tag(&self, runtime: &str, name: &str) -> Result<bool, Error> {
         let (runtime, name) = (runtime.to_owned(), name.to_owned());
         self.owner

@@ -1,5 +1,6 @@
-//! The one thread that owns what is on disk. Callers send it questions over a channel, in order, and await the answers;
-//! a question that was sent is carried out even if its caller no longer waits.
+//! The one thread that owns what is on disk. Callers send it questions over a channel, in order,
+//! and await the answers; a question that was sent is carried out even if its caller no longer
+//! waits.
 
 use super::Error;
 use super::disk::Disk;
@@ -13,7 +14,8 @@ use tokio::sync::oneshot;
 
 type Job = Box<dyn FnOnce(&mut Disk) + Send>;
 
-/// How long files that were written may wait to be forced to disk. Our choice: well within the second that is promised.
+/// How long files that were written may wait to be forced to disk. Our choice: well within the
+/// second that is promised.
 const SYNC_AFTER: Duration = Duration::from_millis(500);
 
 /// The thread; dropped, it answers what was asked and then closes everything.
@@ -73,7 +75,8 @@ impl StoreThread {
         waiting.await.unwrap_or_else(|_| Err(no_answer()))
     }
 
-    /// Sends something to do after what was asked before. If the thread is gone, it is dropped, and an answer with it.
+    /// Sends something to do after what was asked before. If the thread is gone, it is dropped, and
+    /// an answer with it.
     pub(super) fn send(&self, job: impl FnOnce(&mut Disk) + Send + 'static) {
         if let Some(questions) = &self.questions {
             let _ = questions.send(Box::new(job));
@@ -85,7 +88,8 @@ fn no_answer() -> Error {
     Error::Database("the store gave no answer".into())
 }
 
-/// Carries out questions until there will be no more. Meanwhile it forces the files of deployments to disk.
+/// Carries out questions until there will be no more. Meanwhile it forces the files of deployments
+/// to disk.
 fn run(questions: &mpsc::Receiver<Job>, disk: &mut Disk) {
     let mut written: Option<Instant> = None;
     loop {
@@ -97,7 +101,8 @@ fn run(questions: &mpsc::Receiver<Job>, disk: &mut Disk) {
             Some(left) => questions.recv_timeout(left),
         };
         match question {
-            // One question that panics fails alone: its transaction rolls back, and the disk holds no other state.
+            // One question that panics fails alone: its transaction rolls back, and the disk holds
+            // no other state.
             Ok(question) => {
                 let _ = catch_unwind(AssertUnwindSafe(|| question(disk)));
             }

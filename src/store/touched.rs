@@ -11,7 +11,8 @@ use std::collections::HashSet;
 type Side = (FlowSet, Option<Credentials>);
 
 impl Store {
-    /// The elements whose credentials a runtime's deployments after this revision have changed, as far as its history tells.
+    /// The elements whose credentials a runtime's deployments after this revision have changed, as
+    /// far as its history tells.
     pub async fn credentials_since(
         &self,
         runtime: &str,
@@ -35,7 +36,8 @@ impl Disk {
         touched(&written.flows, &record.flows, &credentials)
     }
 
-    /// Compared with the newest deployment of the history. One that cannot be read stops no deployment.
+    /// Compared with the newest deployment of the history. One that cannot be read stops no
+    /// deployment.
     pub(super) fn touched_since_newest(&self, record: &Record) -> Vec<Touched> {
         match self.newest_set() {
             Ok((flows, credentials)) => {
@@ -58,8 +60,8 @@ impl Disk {
         Ok((flows, self.opened(&files)?))
     }
 
-    /// Finds what the deployments of a version without these lists have touched, credentials aside. An entry that cannot
-    /// be read, or whose predecessor is forgotten, gets no list.
+    /// Finds what the deployments of a version without these lists have touched, credentials aside.
+    /// An entry that cannot be read, or whose predecessor is forgotten, gets no list.
     pub(super) fn list_touched(&mut self) -> Result<(), Error> {
         let Some(newest) = self.database.unlisted()? else {
             return Ok(());

@@ -1,4 +1,5 @@
-//! The history of upstreams: flow sets that flowgate has sent or found there, never with credentials.
+//! The history of upstreams: flow sets that flowgate has sent or found there, never with
+//! credentials.
 
 use super::commit::{LONGEST_DIFFERENCE, WHOLE_EVERY};
 use super::database::Content;
@@ -36,7 +37,7 @@ pub struct Intent {
 }
 
 impl Store {
-    /// Whether upstreams have a history.
+    /// Returns whether upstreams have a history.
     pub fn keeps_upstreams(&self) -> bool {
         self.upstream_history
     }
@@ -92,7 +93,8 @@ impl Store {
             .await
     }
 
-    /// The nodes that an entry has added to which credentials were sent once, as far as a runtime's history tells.
+    /// The nodes that an entry has added to which credentials were sent once, as far as a runtime's
+    /// history tells.
     pub async fn lacking_credentials(
         &self,
         runtime: &str,

@@ -1,7 +1,8 @@
 //! The write-ahead log that an unclean end has left beside the database.
 //!
-//! `SQLite` ends a log at the first frame with a wrong checksum, and takes one with an unreadable header for empty. What was
-//! only there would be lost without a trace if the log is damaged; so it is copied before `SQLite` opens the database.
+//! `SQLite` ends a log at the first frame with a wrong checksum, and takes one with an unreadable
+//! header for empty. What was only there would be lost without a trace if the log is damaged; so it
+//! is copied before `SQLite` opens the database.
 
 use super::Error;
 use super::database::DATABASE;

@@ -1,4 +1,5 @@
-//! The position of a request in a trace, as the header fields `traceparent` and `tracestate` have it (W3C Trace Context).
+//! The position of a request in a trace, as the header fields `traceparent` and `tracestate` have
+//! it (W3C Trace Context).
 
 use crate::upstream::{TRACEPARENT, TRACESTATE};
 use hyper::HeaderMap;
@@ -6,7 +7,8 @@ use hyper::header::HeaderValue;
 
 /// Members of a `tracestate` (W3C Trace Context §3.3.1.1).
 const MAX_MEMBERS: usize = 32;
-/// Characters of a `tracestate` that is passed on. W3C Trace Context §3.3.1.5 asks for 512; no more are, our choice.
+/// Characters of a `tracestate` that is passed on. W3C Trace Context §3.3.1.5 asks for 512; no more
+/// are, our choice.
 const MAX_STATE: usize = 512;
 
 /// The flag of a trace that is recorded (§3.2.2.5).
@@ -19,12 +21,13 @@ pub struct SpanContext {
     pub trace: [u8; 16],
     /// The span, never zero.
     pub span: [u8; 8],
-    /// Whether its sender records it.
+    /// True if its sender records it.
     pub sampled: bool,
 }
 
 impl SpanContext {
-    /// Reads the `traceparent` of a request; `None`: there is none, or it is malformed, and the trace begins here.
+    /// Reads the `traceparent` of a request; `None`: there is none, or it is malformed, and the
+    /// trace begins here.
     pub fn read(headers: &HeaderMap) -> Option<Self> {
         let mut fields = headers.get_all(TRACEPARENT).iter();
         match (fields.next(), fields.next()) {
@@ -33,8 +36,8 @@ impl SpanContext {
         }
     }
 
-    /// §3.2: `00-TRACE-PARENT-FLAGS`, all of them lower-case hexadecimal; a later version may have more after another
-    /// hyphen.
+    /// §3.2: `00-TRACE-PARENT-FLAGS`, all of them lower-case hexadecimal; a later version may have
+    /// more after another hyphen.
     fn parse(text: &[u8]) -> Option<Self> {
         let (fields, rest) = text.split_at_checked(55)?;
         let [version] = hex(&fields[..2])?;
@@ -62,7 +65,8 @@ impl SpanContext {
     }
 }
 
-/// The `tracestate` of a request, its fields joined; `None`: there is none, or it is malformed or too long (§3.3.1).
+/// The `tracestate` of a request, its fields joined; `None`: there is none, or it is malformed or
+/// too long (§3.3.1).
 pub(super) fn state(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut members = Vec::new();
     for field in headers.get_all(TRACESTATE) {
@@ -83,8 +87,8 @@ pub(super) fn state(headers: &HeaderMap) -> Option<HeaderValue> {
     fits.then(|| HeaderValue::try_from(joined).ok())?
 }
 
-/// §3.3.1.3.1: at most 256 lower-case letters, digits and some signs, the first a letter or a digit; or a tenant of at
-/// most 241 and a system of at most 14 of these.
+/// §3.3.1.3.1: at most 256 lower-case letters, digits and some signs, the first a letter or a
+/// digit; or a tenant of at most 241 and a system of at most 14 of these.
 fn is_key(key: &str) -> bool {
     let plain = |part: &str, most: usize| {
         let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-*/".contains(&b);

@@ -1,5 +1,5 @@
-//! Sends spans to a collector, in batches. Nothing waits for it: beyond a bounded queue, and after a few attempts, spans
-//! are dropped and counted.
+//! Sends spans to a collector, in batches. Nothing waits for it: beyond a bounded queue, and after
+//! a few attempts, spans are dropped and counted.
 
 use super::Span;
 use crate::config;
@@ -14,7 +14,8 @@ use tokio::time::{sleep, timeout};
 
 /// Spans of one request. As `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` by default.
 const BATCH: usize = 512;
-/// Attempts to send a batch. Our choice: with the delays between them some 15 s, in which a collector restarts.
+/// Attempts to send a batch. Our choice: with the delays between them some 15 s, in which a
+/// collector restarts.
 const ATTEMPTS: u32 = 5;
 /// The delay after the first attempt; it doubles each time. Our choice.
 const RETRY: Duration = Duration::from_secs(1);

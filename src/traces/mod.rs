@@ -1,9 +1,11 @@
-//! Traces of requests, their calls of upstreams and their deployments, for a collector of OpenTelemetry.
+//! Traces of requests, their calls of upstreams and their deployments, for a collector of
+//! OpenTelemetry.
 //!
-//! [`context`] reads and writes the header fields, [`span`] is what is recorded, [`export`] sends it. Off unless
-//! `[traces]` names a collector. Whether a request is recorded is decided once, at its beginning: as its parent was, if
-//! the gateway in front or a trusted proxy names one, and by chance otherwise. Other clients decide nothing: their traces
-//! begin here, with a link to the span that they name. In each second a limited number of requests is recorded.
+//! [`context`] reads and writes the header fields, [`span`] is what is recorded, [`export`] sends
+//! it. Off unless `[traces]` names a collector. Whether a request is recorded is decided once, at
+//! its beginning: as its parent was, if the gateway in front or a trusted proxy names one, and by
+//! chance otherwise. Other clients decide nothing: their traces begin here, with a link to the span
+//! that they name. In each second a limited number of requests is recorded.
 
 mod context;
 mod export;
@@ -27,7 +29,8 @@ use tokio::time::timeout;
 
 /// Spans that wait for the collector. As `OTEL_BSP_MAX_QUEUE_SIZE` by default.
 const QUEUE: usize = 2048;
-/// How long the end of the process waits for the collector. Our choice: as for sinks of the audit log.
+/// How long the end of the process waits for the collector. Our choice: as for sinks of the audit
+/// log.
 const LAST: Duration = Duration::from_secs(3);
 
 /// Begins traces. Cheap to clone.
@@ -86,7 +89,8 @@ impl Tracer {
         config.map(open).transpose()
     }
 
-    /// Starts the task that sends, on the runtime of the caller; it ends with the tracer. `gateway`: the machine's name.
+    /// Starts the task that sends, on the runtime of the caller; it ends with the tracer.
+    /// `gateway`: the machine's name.
     fn open(
         config: &config::Traces,
         metrics: &Metrics,
@@ -113,8 +117,9 @@ impl Tracer {
         })))
     }
 
-    /// Begins the trace of a request, or continues it. `trusted`: whether the client's `traceparent` counts; `now`:
-    /// since 1970; `began`: the same moment by the clock of the durations.
+    /// Begins the trace of a request, or continues it. `trusted`: whether the client's
+    /// `traceparent` counts; `now`: since 1970; `began`: the same moment by the clock of the
+    /// durations.
     pub fn begin(
         &self,
         headers: &HeaderMap,
@@ -173,12 +178,12 @@ impl Tracer {
 }
 
 impl Trace {
-    /// Whether its spans are recorded.
+    /// Returns whether its spans are recorded.
     pub fn is_recorded(&self) -> bool {
         self.context.sampled
     }
 
-    /// Whether names of users are recorded.
+    /// Returns whether names of users are recorded.
     pub fn has_users(&self) -> bool {
         self.tracer.0.config.users
     }
@@ -237,7 +242,8 @@ impl Trace {
         }
     }
 
-    /// Hands a span to the collector's queue; drops it if that is full, or if the trace is not recorded.
+    /// Hands a span to the collector's queue; drops it if that is full, or if the trace is not
+    /// recorded.
     pub fn record(&self, span: Span) {
         if self.is_recorded() && self.tracer.0.queue.try_send(span).is_err() {
             self.tracer.0.metrics.ended(SpanEnd::Dropped, 1);

@@ -45,7 +45,7 @@ pub struct Span {
     pub kind: Kind,
     /// When it began and ended, since 1970.
     pub times: [Duration; 2],
-    /// Whether it has failed.
+    /// True if it has failed.
     pub failed: bool,
     /// More about it.
     pub attributes: Vec<(&'static str, Value)>,

@@ -1,5 +1,5 @@
-//! One request to another server than an upstream, such as an identity provider: a connection of its own, a time-out, a
-//! response of limited size, and no redirects, which could lead anywhere.
+//! One request to another server than an upstream, such as an identity provider: a connection of
+//! its own, a time-out, a response of limited size, and no redirects, which could lead anywhere.
 
 use super::http1::Connection;
 use super::outbound::{Outbound, OutboundTls};
@@ -64,8 +64,8 @@ pub async fn ask(
     })
 }
 
-/// Sends any request to its absolute URL, on a connection of its own. The time for all of it and the size of the response
-/// are limited, and redirects are not followed.
+/// Sends any request to its absolute URL, on a connection of its own. The time for all of it and
+/// the size of the response are limited, and redirects are not followed.
 pub async fn send(
     request: Request<Bytes>,
     ca_file: Option<&Path>,
@@ -93,8 +93,8 @@ pub async fn send(
     response.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
-/// Connects to the host of a URL. The certificate of an `https` URL must be of an authority of the file, or of one that the
-/// system trusts.
+/// Connects to the host of a URL. The certificate of an `https` URL must be of an authority of the
+/// file, or of one that the system trusts.
 pub(super) async fn connect(url: &Uri, ca_file: Option<&Path>) -> io::Result<Connection> {
     let host = url.host().unwrap_or_default();
     // An IPv6 address stands in brackets in a URL only.

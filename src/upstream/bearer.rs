@@ -19,7 +19,7 @@ pub struct Bearer {
     since: Instant,
     /// When it is to be renewed, and when it expires; `None`: unknown.
     ends: Option<(Instant, Instant)>,
-    /// Whether it has been refused.
+    /// True if it has been refused.
     struck: AtomicBool,
 }
 
@@ -29,8 +29,9 @@ pub(super) fn sign(mut request: Request<()>, shown: &HeaderValue) -> Request<()>
     request
 }
 
-/// Whether a 401 rejects the token, rather than its permissions (RFC 6750 §3.1). One without a challenge does not: it
-/// is how Node-RED reports a missing permission (docs/reference/node-red-admin-api.md §1.5).
+/// Returns whether a 401 rejects the token, rather than its permissions (RFC 6750 §3.1). One
+/// without a challenge does not: it is how Node-RED reports a missing permission
+/// (docs/reference/node-red-admin-api.md §1.5).
 pub(super) fn refuses_token(headers: &HeaderMap) -> bool {
     let challenges = headers.get_all(WWW_AUTHENTICATE).iter();
     challenges
@@ -93,12 +94,12 @@ impl Bearer {
         }
     }
 
-    /// Whether it is time to renew it.
+    /// Returns whether it is time to renew it.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.ends.is_some_and(|(due, _)| now >= due)
     }
 
-    /// Whether it has not ended.
+    /// Returns whether it has not ended.
     pub(super) fn is_good(&self, now: Instant) -> bool {
         self.ends.is_none_or(|(_, end)| now < end)
     }

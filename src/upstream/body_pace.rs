@@ -1,6 +1,6 @@
-//! The least pace of a request body: an idle time-out, and a minimum rate after a grace period, as in Apache's
-//! `mod_reqtimeout`. Only time spent waiting for the client counts. It is no limit of the `limits` crate, because it
-//! demands a rate instead of capping one.
+//! The least pace of a request body: an idle time-out, and a minimum rate after a grace period, as
+//! in Apache's `mod_reqtimeout`. Only time spent waiting for the client counts. It is no limit of
+//! the `limits` crate, because it demands a rate instead of capping one.
 
 use crate::config::{Limits, Timeouts};
 use std::future::Future;

@@ -1,5 +1,6 @@
-//! Checks the body of a client's request while it is read: it has exactly the length that its head announced, it ends
-//! where the protocol requires it, and its trailers carry nothing that belongs into a head.
+//! Checks the body of a client's request while it is read: it has exactly the length that its head
+//! announced, it ends where the protocol requires it, and its trailers carry nothing that belongs
+//! into a head.
 
 use super::lingering::Lingering;
 use super::withheld;
@@ -26,15 +27,18 @@ pub struct ClientBody<B = Lingering> {
     inner: B,
     /// Bytes that are announced and have not come.
     left: Option<u64>,
-    /// Whether the protocol marks the end of the body apart from the end of its connection or stream.
+    /// True if the protocol marks the end of the body apart from the end of its connection or
+    /// stream.
     marks_end: bool,
-    /// The last bytes of an announced length: kept until the body has ended, because trailers may follow.
+    /// The last bytes of an announced length: kept until the body has ended, because trailers may
+    /// follow.
     held: Bytes,
     ended: bool,
 }
 
 impl ClientBody {
-    /// Of a request of this version. If it is dropped before its end, at most `limit` bytes more are discarded.
+    /// Of a request of this version. If it is dropped before its end, at most `limit` bytes more
+    /// are discarded.
     pub fn received(body: Incoming, version: Version, limit: usize) -> Self {
         Self::new(Lingering::new(body, version, limit), version)
     }
@@ -132,8 +136,9 @@ impl<B: Body<Data = Bytes> + Unpin> Body for ClientBody<B> {
     }
 }
 
-/// Refuses trailers that a recipient might merge into the head with another meaning than what was authorised (RFC 9110
-/// §6.5.1). All others stay behind. Of HTTP/2 the library has removed pseudo-header fields before.
+/// Refuses trailers that a recipient might merge into the head with another meaning than what was
+/// authorised (RFC 9110 §6.5.1). All others stay behind. Of HTTP/2 the library has removed
+/// pseudo-header fields before.
 fn checked(trailers: &HeaderMap) -> Result<(), BodyError> {
     if trailers
         .keys()

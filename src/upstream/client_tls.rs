@@ -40,8 +40,9 @@ pub enum OpenError {
     Library(#[from] rustls::Error),
 }
 
-/// The TLS of a client that trusts the authorities of a file, or those of the system, and shows its certificate if it has
-/// one. Verification is never off: for a self-signed server the operator names its certificate as `ca_file`.
+/// The TLS of a client that trusts the authorities of a file, or those of the system, and shows its
+/// certificate if it has one. Verification is never off: for a self-signed server the operator
+/// names its certificate as `ca_file`.
 pub(super) fn client_tls(
     ca_file: Option<&Path>,
     certificate: Option<&config::Certificate>,

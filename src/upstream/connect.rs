@@ -116,7 +116,8 @@ impl Connect {
     }
 }
 
-/// Connects to a Unix socket; while its queue of connections is full, waits for room. The caller limits the time.
+/// Connects to a Unix socket; while its queue of connections is full, waits for room. The caller
+/// limits the time.
 async fn connect_unix(socket: &Path) -> io::Result<UnixStream> {
     loop {
         match UnixStream::connect(socket).await {

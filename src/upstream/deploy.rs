@@ -1,6 +1,6 @@
-//! Changes to the upstream's flows: sent whole, and the response read whole, so that the deploy lock is held until
-//! the change has ended. Sent again only if the upstream refused it for the gateway's token and another token could be
-//! obtained: a refused request has changed nothing.
+//! Changes to the upstream's flows: sent whole, and the response read whole, so that the deploy
+//! lock is held until the change has ended. Sent again only if the upstream refused it for the
+//! gateway's token and another token could be obtained: a refused request has changed nothing.
 
 use super::{Error, ForwardedRequest, Outgoing, ResponseBody, Upstream};
 use bytes::Bytes;
@@ -13,11 +13,12 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 use tokio::time::timeout;
 
-/// The most that is read of an answer about flows. Our choice: many times the flow sets that are known.
+/// The most that is read of an answer about flows. Our choice: many times the flow sets that are
+/// known.
 const LIMIT: usize = 256 << 20;
 
-/// The longest time for such an answer, in longest pauses (`idle`). Our choice: by default five minutes, in which the
-/// largest answer comes at 1 MB/s.
+/// The longest time for such an answer, in longest pauses (`idle`). Our choice: by default five
+/// minutes, in which the largest answer comes at 1 MB/s.
 const PAUSES: u32 = 5;
 
 /// A change of the flows, ready to be sent.
@@ -64,7 +65,8 @@ struct Revision {
     rev: String,
 }
 
-/// The part of a node set in `GET /nodes` that tells which types there are (docs/reference/node-red-admin-api.md §2).
+/// The part of a node set in `GET /nodes` that tells which types there are
+/// (docs/reference/node-red-admin-api.md §2).
 #[derive(Deserialize)]
 struct NodeSet {
     #[serde(default)]
@@ -155,7 +157,8 @@ impl Upstream {
         Ok(Changed { response, outcome })
     }
 
-    /// The flow set that is active there now; `None`: it is still the one of the entity tag `known` (RFC 9110 §13.1.2).
+    /// The flow set that is active there now; `None`: it is still the one of the entity tag `known`
+    /// (RFC 9110 §13.1.2).
     pub async fn flows(&self, known: Option<&HeaderValue>) -> Result<Option<Shown>, Error> {
         let head = || {
             let mut request = self.own("/flows");

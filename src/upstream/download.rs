@@ -1,5 +1,5 @@
-//! One file from another server, for the commands that need one: a connection of its own, a time-out, a limited size, and no
-//! redirects, which could lead anywhere.
+//! One file from another server, for the commands that need one: a connection of its own, a
+//! time-out, a limited size, and no redirects, which could lead anywhere.
 
 use super::ask::connect;
 use super::request_body::Outgoing;
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Reads a file of at most `limit` bytes within `time`. An `https` server's certificate must be of an authority of the
-/// file, or of one that the system trusts. The error is a sentence.
+/// Reads a file of at most `limit` bytes within `time`. An `https` server's certificate must be of
+/// an authority of the file, or of one that the system trusts. The error is a sentence.
 pub async fn download(
     url: &Uri,
     ca_file: Option<&Path>,

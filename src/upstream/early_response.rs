@@ -1,5 +1,6 @@
-//! A response that begins before its request has ended. A task reads the one and sends the other, so that neither waits
-//! for a client that is slow with the other: some clients read nothing before they have sent everything.
+//! A response that begins before its request has ended. A task reads the one and sends the other,
+//! so that neither waits for a client that is slow with the other: some clients read nothing before
+//! they have sent everything.
 
 use super::Inner;
 use super::http1::{self, Connection};
@@ -14,7 +15,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// The time-out for the rest of a request whose response has ended. The same as for the rest of a client's connection.
+/// The time-out for the rest of a request whose response has ended. The same as for the rest of a
+/// client's connection.
 const LINGER: Duration = Duration::from_secs(30);
 
 /// A frame of the response; `None`: its end.
@@ -28,8 +30,8 @@ pub(super) struct EarlyResponse {
 }
 
 impl EarlyResponse {
-    /// Starts the task, which holds the place in flight. It ends with the request and the response, or when this is
-    /// dropped before the response has ended.
+    /// Starts the task, which holds the place in flight. It ends with the request and the response,
+    /// or when this is dropped before the response has ended.
     pub(super) fn start(
         connection: Box<Connection>,
         inner: Arc<Inner>,

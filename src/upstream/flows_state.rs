@@ -1,4 +1,5 @@
-//! Whether the flows of an engine that runs apart run, and which of them it has stopped by itself: for the gateway's own pages.
+//! Whether the flows of an engine that runs apart run, and which of them it has stopped by itself:
+//! for the gateway's own pages.
 
 use super::{Error, Upstream};
 use serde::Deserialize;
@@ -7,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The longest wait for an answer. Our choice: the page that shows it is asked for again every few seconds.
+/// The longest wait for an answer. Our choice: the page that shows it is asked for again every few
+/// seconds.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// `GET /flows/state` of an engine.
@@ -18,7 +20,8 @@ pub struct FlowsState {
     /// The flows that the engine has stopped by itself.
     #[serde(default)]
     pub stopped: Vec<Json>,
-    /// The revision that it has set aside because it did not start, while the flow set before it is active.
+    /// The revision that it has set aside because it did not start, while the flow set before it is
+    /// active.
     pub set_aside: Option<String>,
 }
 
@@ -30,7 +33,8 @@ impl Upstream {
         timeout(LONGEST, asked).await.map_err(|_| Error::Timeout)?
     }
 
-    /// The same as the last health check found it; `None`: it is no engine that runs apart, or does not answer.
+    /// The same as the last health check found it; `None`: it is no engine that runs apart, or does
+    /// not answer.
     pub fn known_flows_state(&self) -> Option<Arc<FlowsState>> {
         self.0.flows_state.load_full()
     }

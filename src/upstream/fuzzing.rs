@@ -25,8 +25,8 @@ pub(crate) fn upstream() -> Upstream {
     Upstream::open(config.upstreams[0].clone(), &Metrics::new()).unwrap()
 }
 
-/// All bytes of a connection over which a request is sent, and whether it was answered. The far end answers as soon as
-/// the request is complete, and reads on until the connection ends.
+/// All bytes of a connection over which a request is sent, and whether it was answered. The far end
+/// answers as soon as the request is complete, and reads on until the connection ends.
 pub(crate) async fn written(
     upstream: &Upstream,
     head: Request<()>,

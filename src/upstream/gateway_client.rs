@@ -26,7 +26,8 @@ pub struct GatewayClient {
 }
 
 impl GatewayClient {
-    /// Checks the url, and reads the authorities. Without TLS only loopback is reached: the token goes with each request.
+    /// Checks the url, and reads the authorities. Without TLS only loopback is reached: the token
+    /// goes with each request.
     pub fn open(url: &str, ca_file: Option<&Path>, token: Secret) -> Result<Self, String> {
         let wrong = || format!("{url}: expected a URL such as https://flows.example.org");
         let uri: Uri = url.trim_end_matches('/').parse().map_err(|_| wrong())?;

@@ -1,7 +1,7 @@
 //! Selects the headers of requests and responses that may pass.
 //!
-//! Hop-by-hop fields stay with their connection; the fields that report the caller and its connection are set by the
-//! gateway, never by the client, however it spells them.
+//! Hop-by-hop fields stay with their connection; the fields that report the caller and its
+//! connection are set by the gateway, never by the client, however it spells them.
 
 use super::Upstream;
 use super::withheld::Passing;
@@ -46,7 +46,7 @@ pub struct ForwardedRequest<'a> {
     pub prefix: &'a str,
     /// The client's address.
     pub address: IpAddr,
-    /// Whether it came over TLS.
+    /// True if it came over TLS.
     pub secure: bool,
     /// The host that it asked a trusted proxy for.
     pub asked: Option<&'a HeaderValue>,
@@ -92,7 +92,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Both percent-encoded where they are not printable ASCII; the permissions stand apart by spaces.
+    /// Both percent-encoded where they are not printable ASCII; the permissions stand apart by
+    /// spaces.
     pub fn new<'p>(user: &str, permissions: impl Iterator<Item = &'p str>) -> Self {
         let permissions: Vec<String> = permissions.map(encoded).collect();
         let value = |text: String| {
@@ -164,8 +165,9 @@ impl Upstream {
         deployment_type(self.0.config.dialect)
     }
 
-    /// Whether the upstream receives the caller's identity: that of a user, and on a socket also what an anonymous caller
-    /// may do. The node host and an engine that runs apart decide by it.
+    /// Returns whether the upstream receives the caller's identity: that of a user, and on a socket
+    /// also what an anonymous caller may do. The node host and an engine that runs apart decide by
+    /// it.
     pub fn receives_identity(&self, is_user: bool) -> bool {
         self.0.config.identity_headers && (is_user || self.is_on_socket())
     }
@@ -222,7 +224,8 @@ fn introduce(
     }
 }
 
-/// An address as a header's value. IPv4 addresses are written here: a formatter takes ten times as many instructions.
+/// An address as a header's value. IPv4 addresses are written here: a formatter takes ten times as
+/// many instructions.
 fn address_value(address: IpAddr) -> Option<HeaderValue> {
     let octets = match address.to_canonical() {
         IpAddr::V4(address) => address.octets(),
@@ -252,9 +255,9 @@ fn request(front: &ForwardedRequest<'_>) -> Request<()> {
     request
 }
 
-/// Takes out of an answer's headers what belongs to its connection, and its framing, which is made anew for the body
-/// that is sent; of an answer to `HEAD` (`bodiless`) the length stays. On paths of the admin API (`admin`) also what
-/// lets pages of other origins read it: Node-RED 4 allows all.
+/// Takes out of an answer's headers what belongs to its connection, and its framing, which is made
+/// anew for the body that is sent; of an answer to `HEAD` (`bodiless`) the length stays. On paths
+/// of the admin API (`admin`) also what lets pages of other origins read it: Node-RED 4 allows all.
 pub fn returned(headers: &mut HeaderMap, admin: bool, bodiless: bool) {
     let length = bodiless.then(|| only_length(headers)).flatten();
     let named = named_by_connection(headers);
@@ -293,7 +296,7 @@ fn only_length(headers: &HeaderMap) -> Option<u64> {
     length.to_str().ok()?.parse().ok()
 }
 
-/// Whether the answer is a stream of server-sent events, which may be silent for long.
+/// Returns whether the answer is a stream of server-sent events, which may be silent for long.
 pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
     headers
         .get(CONTENT_TYPE)
@@ -360,7 +363,8 @@ fn passed_on(headers: &HeaderMap, dialect: Dialect, passing: Passing<'_>) -> Hea
     passed
 }
 
-/// The header fields that `Connection` lists as its own. `Host` belongs to the message, even if listed.
+/// The header fields that `Connection` lists as its own. `Host` belongs to the message, even if
+/// listed.
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
     headers
         .get_all(CONNECTION)

@@ -1,5 +1,5 @@
-//! Whether the upstream is well: asked again and again, for `/readyz` and metrics. Requests are sent in any case, so
-//! that they succeed as soon as it is back.
+//! Whether the upstream is well: asked again and again, for `/readyz` and metrics. Requests are
+//! sent in any case, so that they succeed as soon as it is back.
 
 use super::{Error, Inner, Leader, Outgoing, Upstream};
 use hyper::StatusCode;
@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The maximum interval between checks while the upstream is unavailable. Our choice: its return is to be noticed at
-/// once.
+/// The maximum interval between checks while the upstream is unavailable. Our choice: its return is
+/// to be noticed at once.
 const AWAY: Duration = Duration::from_secs(1);
 
 /// The result of the last check; at first unknown.
@@ -18,7 +18,8 @@ pub(super) const UNKNOWN: u8 = 0;
 const WELL: u8 = 1;
 const GONE: u8 = 2;
 
-/// A path that every runtime of either dialect answers without a token (docs/reference/admin-api.md §4.1).
+/// A path that every runtime of either dialect answers without a token (docs/reference/admin-api.md
+/// §4.1).
 const PATH: &str = "/auth/login";
 
 /// A path of the admin API that needs a permission, if any does.
@@ -65,12 +66,12 @@ impl Upstream {
         }
     }
 
-    /// Whether the last health check succeeded.
+    /// Returns whether the last health check succeeded.
     pub fn healthy(&self) -> bool {
         self.0.health.load(Ordering::Relaxed) == WELL
     }
 
-    /// Whether the last health check failed.
+    /// Returns whether the last health check failed.
     pub fn is_away(&self) -> bool {
         self.0.health.load(Ordering::Relaxed) == GONE
     }

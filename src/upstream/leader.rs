@@ -1,5 +1,5 @@
-//! The members of a cluster, of which one, the leader, runs the engine: connections go to its process here, or to the member that
-//! leads, over TLS on which both show certificates.
+//! The members of a cluster, of which one, the leader, runs the engine: connections go to its
+//! process here, or to the member that leads, over TLS on which both show certificates.
 
 use super::KEEPALIVE;
 use super::client_tls::{OpenError, client_tls};
@@ -120,7 +120,8 @@ fn tls(cluster: &config::Cluster, shard: Option<&str>) -> Result<ClientConfig, O
     Ok(tls)
 }
 
-/// A connection to another member. It ends when that leads no more: a member that was stopped answers nothing, and closes nothing.
+/// A connection to another member. It ends when that leads no more: a member that was stopped
+/// answers nothing, and closes nothing.
 pub(super) struct ToLeader {
     stream: TlsStream<TcpStream>,
     /// Ready when it leads no more; `None`: it was.

@@ -1,6 +1,7 @@
-//! The body of a request as the connection receives it. The rest of one that is dropped before its end over HTTP/2 is
-//! read and discarded for a while: the HTTP/2 library resets the stream of a dropped body at once, and a client whose
-//! stream is reset while it sends may never read the response (curl 7.88).
+//! The body of a request as the connection receives it. The rest of one that is dropped before its
+//! end over HTTP/2 is read and discarded for a while: the HTTP/2 library resets the stream of a
+//! dropped body at once, and a client whose stream is reset while it sends may never read the
+//! response (curl 7.88).
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
@@ -11,8 +12,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The longest silence of a client whose rest is discarded, and the longest that this takes in all. The same as after
-/// the end of an HTTP/1.1 connection.
+/// The longest silence of a client whose rest is discarded, and the longest that this takes in all.
+/// The same as after the end of an HTTP/1.1 connection.
 const SILENCE: Duration = Duration::from_secs(2);
 const LINGER: Duration = Duration::from_secs(30);
 
@@ -22,7 +23,7 @@ pub struct Lingering {
     /// Taken out by drop only.
     inner: Option<Incoming>,
     limit: usize,
-    /// Whether it is a stream of HTTP/2.
+    /// True if it is a stream of HTTP/2.
     is_stream: bool,
 }
 

@@ -1,11 +1,13 @@
 //! The runtime behind the gateway: forwards requests to it and returns its responses.
 //!
-//! [`headers`] and [`withheld`] choose the header fields that pass, [`token_source`] adds our credentials, [`pool`] has
-//! a connection for the request or [`connect`] makes one, [`client_body`] checks its body, [`request_body`] passes it
-//! on at the least [`body_pace`], [`http1`] writes it and reads the response, [`response_body`] is the response,
-//! [`early_response`] one that begins before the request has ended, [`rewrite`] rewrites the locations and cookie paths
-//! in it, [`deploy`] changes the flows, [`tunnel`] joins a client's WebSocket, [`ws_client`] opens one of our own,
-//! [`health`] checks the upstream. Independent of callers and permissions: the code that forwards has checked them.
+//! [`headers`] and [`withheld`] choose the header fields that pass, [`token_source`] adds our
+//! credentials, [`pool`] has a connection for the request or [`connect`] makes one, [`client_body`]
+//! checks its body, [`request_body`] passes it on at the least [`body_pace`], [`http1`] writes it
+//! and reads the response, [`response_body`] is the response, [`early_response`] one that begins
+//! before the request has ended, [`rewrite`] rewrites the locations and cookie paths in it,
+//! [`deploy`] changes the flows, [`tunnel`] joins a client's WebSocket, [`ws_client`] opens one of
+//! our own, [`health`] checks the upstream. Independent of callers and permissions: the code that
+//! forwards has checked them.
 
 mod ask;
 mod bearer;
@@ -111,7 +113,8 @@ pub enum Error {
     /// No connection.
     #[error("the upstream cannot be reached")]
     Unreachable(#[source] io::Error),
-    /// Nothing listens on its Unix socket: it is on this machine, and is being started, most likely.
+    /// Nothing listens on its Unix socket: it is on this machine, and is being started, most
+    /// likely.
     #[error("the upstream does not listen on its socket; it may be starting")]
     NotListening(#[source] io::Error),
     /// The last health check failed, which has been logged.
@@ -174,7 +177,8 @@ impl Upstream {
         Self::of(config, Some(members), metrics)
     }
 
-    /// Connections go there from now on, if this is the engine of a cluster; whether they went elsewhere before.
+    /// Connections go there from now on, if this is the engine of a cluster; whether they went
+    /// elsewhere before.
     pub fn follow(&self, leader: Leader) -> bool {
         let members = self.0.connect.members.as_ref();
         let is_other = members.is_some_and(|members| members.follow(leader));
@@ -184,7 +188,8 @@ impl Upstream {
         is_other
     }
 
-    /// Reads the certificates for connections to other members again, if this is the engine of a cluster.
+    /// Reads the certificates for connections to other members again, if this is the engine of a
+    /// cluster.
     pub fn read_certificates_again(&self, cluster: &config::Cluster) -> Result<(), OpenError> {
         let members = self.0.connect.members.as_ref();
         members.map_or(Ok(()), |members| members.read_again(cluster))
@@ -238,19 +243,20 @@ impl Upstream {
         Error::Unauthorized
     }
 
-    /// Whether it listens on a Unix socket.
+    /// Returns whether it listens on a Unix socket.
     pub fn is_on_socket(&self) -> bool {
         self.0.config.socket.is_some()
     }
 
-    /// Whether it supports the deployment type `reload`.
+    /// Returns whether it supports the deployment type `reload`.
     pub fn reloads(&self) -> bool {
         self.0.config.reload
     }
 
-    /// Sends a request as it is and waits for the head of its answer. `head` makes the request again if a kept
-    /// connection turns out to be closed: only then, and only once, and only if the method is safe.
-    /// `client` is the address that the request counts for; `None`: a request of the gateway itself.
+    /// Sends a request as it is and waits for the head of its answer. `head` makes the request
+    /// again if a kept connection turns out to be closed: only then, and only once, and only if the
+    /// method is safe. `client` is the address that the request counts for; `None`: a request of
+    /// the gateway itself.
     pub async fn send_bare(
         &self,
         head: impl Fn() -> Request<()>,
@@ -315,8 +321,9 @@ impl Upstream {
         Ok((response, connection))
     }
 
-    /// Sends a request over this connection. The time-out for the response restarts for as long as the body moves, or
-    /// waits for the client, which has a time-out elsewhere, and once more when the body has ended. It starts `now`.
+    /// Sends a request over this connection. The time-out for the response restarts for as long as
+    /// the body moves, or waits for the client, which has a time-out elsewhere, and once more when
+    /// the body has ended. It starts `now`.
     async fn ask(
         &self,
         connection: &mut Connection,
@@ -386,7 +393,8 @@ impl From<http1::Error> for Error {
 }
 
 impl Error {
-    /// The class for metrics and traces; `None`: the client caused it, or a health check has found it.
+    /// The class for metrics and traces; `None`: the client caused it, or a health check has found
+    /// it.
     pub fn fault(&self) -> Option<UpstreamFault> {
         Some(match self {
             Self::Unreachable(_) | Self::NotListening(_) => UpstreamFault::Unreachable,
@@ -402,7 +410,8 @@ impl Error {
     }
 }
 
-/// Methods that change nothing (RFC 9110 §9.2.1). `PUT` and `DELETE` are idempotent too, but here they deploy.
+/// Methods that change nothing (RFC 9110 §9.2.1). `PUT` and `DELETE` are idempotent too, but here
+/// they deploy.
 fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }

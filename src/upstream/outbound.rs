@@ -1,4 +1,5 @@
-//! A server that flowgate sends to by itself, beside the runtimes: where it is, and a connection to it, with TLS or without.
+//! A server that flowgate sends to by itself, beside the runtimes: where it is, and a connection to
+//! it, with TLS or without.
 
 use super::client_tls::{OpenError, client_tls};
 use super::http1::Connection;
@@ -15,7 +16,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// The most that is read of a response. Our choice: what such servers answer has some hundred bytes.
+/// The most that is read of a response. Our choice: what such servers answer has some hundred
+/// bytes.
 const LIMIT: usize = 64 << 10;
 
 /// A stream to a server: TCP, or TLS over it.
@@ -74,8 +76,8 @@ impl Outbound {
         })
     }
 
-    /// Sends a body on a connection of its own; the status and the body of the response. Redirects are not followed. The
-    /// caller limits the time.
+    /// Sends a body on a connection of its own; the status and the body of the response. Redirects
+    /// are not followed. The caller limits the time.
     pub async fn post(
         &self,
         path: &str,

@@ -1,4 +1,5 @@
-//! Connections kept for another request, each worker thread its own: no lock, no task switch to another core.
+//! Connections kept for another request, each worker thread its own: no lock, no task switch to
+//! another core.
 
 use super::http1::Connection;
 use crate::metrics;
@@ -10,7 +11,8 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-/// The time between two sweeps. Our choice: an upstream that closes a connection waits no longer for its end.
+/// The time between two sweeps. Our choice: an upstream that closes a connection waits no longer
+/// for its end.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// Numbers the pools of a process: tests have many gateways.
@@ -36,7 +38,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Whether it takes a request, as far as can be known.
+    /// Returns whether it takes a request, as far as can be known.
     fn is_good(&mut self, now: Instant, keep_alive: Duration) -> bool {
         now.duration_since(self.since) < keep_alive && self.connection.is_idle()
     }
@@ -77,8 +79,8 @@ impl Pool {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A connection that takes a request, as far as can be known; the one used last, because it is the least likely
-    /// to be closed.
+    /// A connection that takes a request, as far as can be known; the one used last, because it is
+    /// the least likely to be closed.
     pub(super) fn take(&self, now: Instant) -> Option<Box<Connection>> {
         loop {
             let mut kept = of_this_thread(self.number, |pool| pool.kept.pop())??;
@@ -116,8 +118,8 @@ impl Pool {
     }
 }
 
-/// Closes the connections of this thread that are of no more use, until there are none: no task waits for what an
-/// upstream does with an idle one.
+/// Closes the connections of this thread that are of no more use, until there are none: no task
+/// waits for what an upstream does with an idle one.
 async fn sweep(number: usize, keep_alive: Duration) {
     loop {
         sleep(SWEEP).await;

@@ -7,7 +7,8 @@ use hyper::{Request, StatusCode, Uri};
 use std::future::poll_fn;
 use std::io;
 
-/// The status of the answer. The certificate of an `https` URL must be of an authority that the system trusts.
+/// The status of the answer. The certificate of an `https` URL must be of an authority that the
+/// system trusts.
 pub async fn probe(url: &Uri) -> io::Result<StatusCode> {
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     let host = url.authority().map_or("", |authority| authority.as_str());

@@ -1,4 +1,5 @@
-//! The body of a request on its way to the upstream: as fast as the upstream takes it, within the limits.
+//! The body of a request on its way to the upstream: as fast as the upstream takes it, within the
+//! limits.
 
 use super::body_pace::{Pace, Pacer};
 use super::client_body::{BodyError, ClientBody};
@@ -54,7 +55,7 @@ pub struct Progress {
     bytes: AtomicU64,
     /// The bytes at the last check for progress.
     seen: AtomicU64,
-    /// Whether the client is waited for.
+    /// True if the client is waited for.
     waiting: AtomicBool,
     /// When it was passed on whole.
     ended: OnceLock<Instant>,
@@ -137,8 +138,9 @@ impl Progress {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Until when to wait for the response, which may take `limit` after the end of the body: starts again while bytes
-    /// were passed on since this was last asked, and while the client is waited for.
+    /// Until when to wait for the response, which may take `limit` after the end of the body:
+    /// starts again while bytes were passed on since this was last asked, and while the client is
+    /// waited for.
     pub(super) fn deadline(&self, now: Instant, limit: Duration) -> Option<Instant> {
         let bytes = self.bytes();
         let before = self.seen.swap(bytes, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! The body of a response from the upstream. When it has ended, its connection can be reused; when it breaks off, so
-//! does the response to the client.
+//! The body of a response from the upstream. When it has ended, its connection can be reused; when
+//! it breaks off, so does the response to the client.
 
 use super::early_response::EarlyResponse;
 use super::http1::{self, Connection};
@@ -25,7 +25,7 @@ pub struct ResponseBody {
     /// The longest pause between two pieces; `None`: no limit, for server-sent events.
     idle: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Whether the upstream is waited for: the timer then runs.
+    /// True if the upstream is waited for: the timer then runs.
     waiting: bool,
     in_flight: InFlight,
 }
@@ -86,12 +86,13 @@ impl ResponseBody {
         }
     }
 
-    /// Whether its end is still to be received: the authorization may lapse until then.
+    /// Returns whether its end is still to be received: the authorization may lapse until then.
     pub fn lasts(&self) -> bool {
         !matches!(self.source, Source::Received(_))
     }
 
-    /// Reads all of it, at most `limit` bytes. Unlimited silence is for bodies that are passed on to a client only.
+    /// Reads all of it, at most `limit` bytes. Unlimited silence is for bodies that are passed on
+    /// to a client only.
     pub(super) async fn whole(mut self, limit: usize) -> Result<Bytes, Error> {
         self.idle = Some(self.in_flight.inner.config.idle);
         let mut first = Bytes::new();
@@ -217,8 +218,8 @@ impl fmt::Debug for ResponseBody {
     }
 }
 
-/// A response that is not read to its end, an error page for example: its connection is kept if the rest has been
-/// received.
+/// A response that is not read to its end, an error page for example: its connection is kept if the
+/// rest has been received.
 impl Drop for ResponseBody {
     fn drop(&mut self) {
         self.hand_back();

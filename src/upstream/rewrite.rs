@@ -1,7 +1,8 @@
-//! Rewrites locations in responses: an upstream's lack the path that leads to it and the gateway's address.
+//! Rewrites locations in responses: an upstream's lack the path that leads to it and the gateway's
+//! address.
 //!
-//! Knows `Location`, `Content-Location` and the paths of cookies. Bodies stay as they are: the editor's paths are
-//! relative, and those of flows' pages their own affair.
+//! Knows `Location`, `Content-Location` and the paths of cookies. Bodies stay as they are: the
+//! editor's paths are relative, and those of flows' pages their own affair.
 
 use super::Upstream;
 use hyper::header::{CONTENT_LOCATION, HeaderMap, HeaderValue, LOCATION, SET_COOKIE};
@@ -69,7 +70,8 @@ impl Upstream {
     }
 }
 
-/// A cookie whose path has the prefix; `None`: it has no path, or must keep it (`__Host-`, RFC 6265bis §4.1.3.2).
+/// A cookie whose path has the prefix; `None`: it has no path, or must keep it (`__Host-`, RFC
+/// 6265bis §4.1.3.2).
 fn cookie(text: &str, prefix: &str) -> Option<String> {
     if text
         .get(..7)

@@ -1,7 +1,7 @@
 //! One sign-in at the upstream, and its revocation (docs/reference/admin-api.md §4.2, §4.3).
 //!
-//! Interprets the responses; [`crate::upstream::token_source`] decides when to sign in. Responses are small and read
-//! strictly, and errors never quote them.
+//! Interprets the responses; [`crate::upstream::token_source`] decides when to sign in. Responses
+//! are small and read strictly, and errors never quote them.
 
 use super::bearer::{Bearer, sign};
 use super::{Error, Outgoing, Upstream};
@@ -107,7 +107,7 @@ impl Upstream {
 }
 
 impl Failure {
-    /// Whether the upstream refuses us; false: it gave no answer, or none that can be read.
+    /// Returns whether the upstream refuses us; false: it gave no answer, or none that can be read.
     pub(super) fn is_refusal(&self) -> bool {
         match self {
             Self::Refused(_) | Self::Throttled(_) | Self::Token | Self::Status(_) => true,

@@ -1,7 +1,8 @@
-//! A strict reader of HTTP/1.1 requests, the judge of what is written to an upstream: it accepts one spelling of each
-//! request and refuses everything that any server might read differently.
+//! A strict reader of HTTP/1.1 requests, the judge of what is written to an upstream: it accepts
+//! one spelling of each request and refuses everything that any server might read differently.
 //!
-//! For tests and fuzzing only; `tests/e2e` includes this file by its path, so it uses nothing of the crate.
+//! For tests and fuzzing only; `tests/e2e` includes this file by its path, so it uses nothing of
+//! the crate.
 
 use std::str;
 

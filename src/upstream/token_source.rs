@@ -1,8 +1,8 @@
-//! Our account at the upstream: the token that our requests show, obtained when it is needed and renewed before it
-//! expires or when it is refused.
+//! Our account at the upstream: the token that our requests show, obtained when it is needed and
+//! renewed before it expires or when it is refused.
 //!
-//! One sign-in at a time for all requests, and never many of them: runtimes lock an account out that fails often.
-//! Decides when to sign in; [`super::sign_in`] does it.
+//! One sign-in at a time for all requests, and never many of them: runtimes lock an account out
+//! that fails often. Decides when to sign in; [`super::sign_in`] does it.
 
 use super::bearer::{Bearer, refuses_token, sign};
 use super::sign_in::{Failure, SHORT_TIMEOUT, SIGN_IN_TIMEOUT};
@@ -23,13 +23,14 @@ use tokio::time::{Instant, sleep, timeout};
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest such wait. Our choice.
 const MAX_WAIT: Duration = Duration::from_mins(1);
-/// The wait after a refused password: four sign-ins in the ten minutes in which Node-RED allows five, locked out or
-/// not.
+/// The wait after a refused password: four sign-ins in the ten minutes in which Node-RED allows
+/// five, locked out or not.
 const REFUSED_WAIT: Duration = Duration::from_mins(3);
 /// A token refused before it is so old counts as a failure. Our choice.
 const YOUNG: Duration = Duration::from_mins(1);
 
-/// A path that the upstream answers only with a valid token, and that is not in Node-RED's audit log.
+/// A path that the upstream answers only with a valid token, and that is not in Node-RED's audit
+/// log.
 const CLOSED: &str = "/settings";
 
 /// The most that is read of it. Our choice: Node-RED's are some KiB.
@@ -41,7 +42,7 @@ pub(super) struct Account {
     turn: Mutex<Turn>,
     /// Turns that have begun.
     begun: AtomicU64,
-    /// Whether a task renews a token that is still good.
+    /// True if a task renews a token that is still good.
     renewing: AtomicBool,
     /// Whether the upstream takes us for who we are: [`UNKNOWN`], [`YES`] or [`NO`].
     accepted: AtomicU8,
@@ -74,9 +75,9 @@ enum Why {
 }
 
 impl Upstream {
-    /// Sends a request with the gateway's credentials, and waits for the head of its response. A rejected token is
-    /// renewed, and the request repeated once, unless its body is streamed from a client: a rejected request has
-    /// changed nothing.
+    /// Sends a request with the gateway's credentials, and waits for the head of its response. A
+    /// rejected token is renewed, and the request repeated once, unless its body is streamed from a
+    /// client: a rejected request has changed nothing.
     pub async fn send(
         &self,
         head: impl Fn() -> Request<()>,
@@ -118,7 +119,8 @@ impl Upstream {
         Ok(account.current.load_full())
     }
 
-    /// Another token in place of this one, which was rejected; the same if the upstream, queried again, accepts it.
+    /// Another token in place of this one, which was rejected; the same if the upstream, queried
+    /// again, accepts it.
     pub async fn renew(&self, refused: &Bearer) -> Result<Option<Arc<Bearer>>, Error> {
         let Some(account) = &self.0.account else {
             return Ok(None);
@@ -203,8 +205,8 @@ impl Upstream {
         Ok(header)
     }
 
-    /// Another token than `old`. A task of its own, so that a client that leaves neither stops it nor makes us sign in
-    /// again and again.
+    /// Another token than `old`. A task of its own, so that a client that leaves neither stops it
+    /// nor makes us sign in again and again.
     async fn another(&self, old: Option<HeaderValue>, why: Why) -> Result<HeaderValue, Error> {
         let Some(account) = &self.0.account else {
             return Err(Error::SignedOut);
@@ -323,8 +325,8 @@ impl Upstream {
         }
     }
 
-    /// Checks anew whether the upstream accepts our credentials. This signs in at start, and renews a token that no
-    /// request uses.
+    /// Checks anew whether the upstream accepts our credentials. This signs in at start, and renews
+    /// a token that no request uses.
     pub(super) async fn check_account(&self) {
         let Some(account) = &self.0.account else {
             return;
@@ -402,8 +404,8 @@ impl Turn {
         }
     }
 
-    /// The token was refused. The first young one may have been lost with the upstream's sessions; with more of them
-    /// something else is wrong.
+    /// The token was refused. The first young one may have been lost with the upstream's sessions;
+    /// with more of them something else is wrong.
     fn strike(&mut self, bearer: &Bearer) {
         match bearer.strike() {
             None => return,
@@ -456,8 +458,8 @@ impl Turn {
     }
 }
 
-/// Whether these are an anonymous user's settings: a Node-RED with a `default` user treats a bad token as that user's
-/// (docs/reference/node-red-admin-api.md §1.6).
+/// Returns whether these are an anonymous user's settings: a Node-RED with a `default` user treats
+/// a bad token as that user's (docs/reference/node-red-admin-api.md §1.6).
 fn is_anonymous(settings: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Settings {

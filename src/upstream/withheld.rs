@@ -1,7 +1,8 @@
 //! Header fields of a request that never reach an upstream or a flow, by name.
 //!
-//! Three kinds: those of the connection, those that name another request than the authorized one, and those in which a
-//! proxy identifies or locates a client. A program behind believes the last kind, so no client may set them.
+//! Three kinds: those of the connection, those that name another request than the authorized one,
+//! and those in which a proxy identifies or locates a client. A program behind believes the last
+//! kind, so no client may set them.
 
 use hyper::header::HeaderName;
 
@@ -90,7 +91,8 @@ const WITHHELD: &[Withheld] = &[
     Name("x-goog-iap-jwt-assertion"),
     Name("x-group"),
     Name("x-groups"),
-    // Another method or path than the authorized one; so are `x-method-override`, `x-original-url`, `x-rewrite-url`.
+    // Another method or path than the authorized one; so are `x-method-override`, `x-original-url`,
+    // `x-rewrite-url`.
     Name("x-http-method"),
     Name("x-http-method-override"),
     Name("x-id-token"),
@@ -123,7 +125,8 @@ const WITHHELD: &[Withheld] = &[
     Prefix("x-webauth-"),
 ];
 
-/// Where the entries that begin with each byte start: those of byte `b` are `STARTS[b]..STARTS[b + 1]`.
+/// Where the entries that begin with each byte start: those of byte `b` are
+/// `STARTS[b]..STARTS[b + 1]`.
 static STARTS: [usize; 257] = {
     let mut starts = [0; 257];
     let (mut byte, mut at) = (0, 0);
@@ -150,12 +153,12 @@ impl Withheld {
 pub struct Passing<'a> {
     /// Fields that only trusted proxies may set (`server.trusted_proxy_headers`).
     pub from_proxies: &'a [HeaderName],
-    /// Whether the request came from one.
+    /// True if the request came from one.
     pub trusted: bool,
 }
 
 impl Passing<'_> {
-    /// Whether a field of this name stays behind.
+    /// Returns whether a field of this name stays behind.
     pub(super) fn withholds(self, name: &HeaderName) -> bool {
         if !self.from_proxies.is_empty() && self.from_proxies.contains(name) {
             return !self.trusted;
@@ -171,8 +174,9 @@ impl Passing<'_> {
     }
 }
 
-/// Whether this field in the trailers causes a refusal: one withheld from a head, because it frames, routes or
-/// authorises, or one that describes how to read the content (RFC 9110 §6.5.1).
+/// Returns whether this field in the trailers causes a refusal: one withheld from a head, because
+/// it frames, routes or authorises, or one that describes how to read the content (RFC 9110
+/// §6.5.1).
 pub(super) fn is_refused_in_trailers(name: &str) -> bool {
     let name = name.replace('_', "-");
     name.starts_with("content-") || name == "cookie" || is_withheld(&name)

@@ -1,5 +1,5 @@
-//! A WebSocket of the gateway's own to the upstream: the client's side of the handshake (RFC 6455 §4.1) on a connection
-//! of its own.
+//! A WebSocket of the gateway's own to the upstream: the client's side of the handshake (RFC 6455
+//! §4.1) on a connection of its own.
 
 use super::{Error, ForwardedRequest, Outgoing, Upgraded, Upstream};
 use crate::websocket;
@@ -22,9 +22,9 @@ pub struct LinkHead {
 }
 
 impl Upstream {
-    /// The head of a handshake for a client: it contains the client's address, and none of its headers. The gateway's
-    /// token is not in it: the stock runtime drops a handshake with an unknown `Authorization`
-    /// (docs/reference/node-red-admin-api.md §4).
+    /// The head of a handshake for a client: it contains the client's address, and none of its
+    /// headers. The gateway's token is not in it: the stock runtime drops a handshake with an
+    /// unknown `Authorization` (docs/reference/node-red-admin-api.md §4).
     pub fn link_head(&self, front: &ForwardedRequest<'_>) -> LinkHead {
         let (mut head, ()) = self.own_head(front).into_parts();
         head.method = Method::GET;
@@ -39,7 +39,8 @@ impl Upstream {
         }
     }
 
-    /// A permit for the connection of a client's WebSocket: it counts like a tunnel, because it takes as much.
+    /// A permit for the connection of a client's WebSocket: it counts like a tunnel, because it
+    /// takes as much.
     pub fn link_permit(&self, head: &LinkHead) -> Result<Permit, Error> {
         let permit = self.0.tunnels.admit();
         let permit = permit.and_then(|permit| permit.of(head.client));

@@ -15,7 +15,7 @@ pub(super) struct Block {
     pub(super) paragraph: String,
     /// The first word behind the fence.
     pub(super) language: String,
-    /// Whether its commands are not run: `sh not-run`.
+    /// True if its commands are not run: `sh not-run`.
     pub(super) not_run: bool,
     pub(super) text: String,
 }
@@ -196,7 +196,8 @@ fn the_readme_is_short_and_begins_with_how_to_start_and_how_to_test() {
     assert_eq!(commands, ["cargo run --release", "tests/run"]);
 }
 
-/// Programs that only a block that is not run may start: they build, or need a network or a service of the machine.
+/// Programs that only a block that is not run may start: they build, or need a network or a service
+/// of the machine.
 const NOT_RUN: [&str; 9] = [
     "FLOWGATE_WRITE_DOCS=1",
     "cargo",
@@ -209,7 +210,8 @@ const NOT_RUN: [&str; 9] = [
     "tests/run",
 ];
 
-/// Commands that need a network or a server; `tests/e2e/editor_install.rs` and `cluster_store.rs` run them with theirs.
+/// Commands that need a network or a server; `tests/e2e/editor_install.rs` and `cluster_store.rs`
+/// run them with theirs.
 const RUN_ELSEWHERE: [&str; 2] = [
     "flowgate editor install",
     "flowgate store migrate --from sqlite --to postgres",
@@ -274,8 +276,8 @@ fn source_of(folder: &Path, module: &str) -> Option<PathBuf> {
         .find(|file| file.exists())
 }
 
-/// Whether a path of Rust, such as `auth::auth_watch` or `node::Host::send`, is one of the source: its modules are files,
-/// and the last of them has the rest as words.
+/// Returns whether a path of Rust, such as `auth::auth_watch` or `node::Host::send`, is one of the
+/// source: its modules are files, and the last of them has the rest as words.
 fn is_in_the_source(path: &str) -> bool {
     let segments: Vec<&str> = path.split("::").collect();
     let crates = repository().join("crates").join(segments[0]).join("src");

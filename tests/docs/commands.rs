@@ -1,7 +1,8 @@
 //! The commands of the chapters run against the real program, and print what the chapters show.
 //!
-//! A chapter is played in a directory of its own, block after block. Its ports are replaced by free ones. `cargo run`
-//! starts the program that is tested; `npm` and `npx` are stand-ins that take packages from `tests/node_modules`.
+//! A chapter is played in a directory of its own, block after block. Its ports are replaced by free
+//! ones. `cargo run` starts the program that is tested; `npm` and `npx` are stand-ins that take
+//! packages from `tests/node_modules`.
 
 use super::book::{self, Block};
 use super::repository;
@@ -116,7 +117,8 @@ impl Chapter {
         }
     }
 
-    /// Writes a file of the reader's; a configuration gets our ports, also where it leaves them out.
+    /// Writes a file of the reader's; a configuration gets our ports, also where it leaves them
+    /// out.
     fn save(&self, file: &Path, text: &str) {
         let mut text = text
             .replace("/var/lib/flowgate/", "")
@@ -222,7 +224,7 @@ impl Chapter {
         }
     }
 
-    /// Whether `/readyz` says so.
+    /// Returns whether `/readyz` says so.
     fn is_ready(&self) -> bool {
         let ask = || -> std::io::Result<String> {
             let mut stream = TcpStream::connect(format!("127.0.0.1:{}", self.ports[1]))?;
@@ -261,7 +263,8 @@ impl Chapter {
         command
     }
 
-    /// Runs a block in bash and returns what it prints. The values that the reader fills in are ours.
+    /// Runs a block in bash and returns what it prints. The values that the reader fills in are
+    /// ours.
     fn run(&mut self, block: &str) -> String {
         let filled_in = |line: &&str| !line.starts_with("PASSWORD=") && !line.starts_with("TOKEN=");
         let script: Vec<&str> = block.lines().filter(filled_in).collect();
@@ -281,7 +284,8 @@ impl Chapter {
         printed
     }
 
-    /// Each section stands for itself: its reader is signed in, unless the section before has ended that.
+    /// Each section stands for itself: its reader is signed in, unless the section before has ended
+    /// that.
     fn sign_in(&mut self) {
         let status = "curl -k -s -o /dev/null -w '%{http_code}' https://127.0.0.1:8443/settings";
         if self.run(&format!("{status} -H \"Authorization: Bearer $TOKEN\"")) != "200" {
@@ -464,7 +468,8 @@ enum Reader {
     WithNodeRed,
 }
 
-/// Goes through a document. All its blocks of text but the pictures must be outputs, and are compared.
+/// Goes through a document. All its blocks of text but the pictures must be outputs, and are
+/// compared.
 fn play(name: &'static str, reader: &Reader, pictures: usize) {
     let document = Path::new(name);
     let mut chapter = Chapter::new(name);

@@ -1,4 +1,5 @@
-//! docs/configuration.md is made from `gateway.toml`, whose comments are the documentation of its settings.
+//! docs/configuration.md is made from `gateway.toml`, whose comments are the documentation of its
+//! settings.
 
 use super::{book, repository, setting};
 use flowgate::config::DEFAULT;
@@ -141,7 +142,8 @@ impl<'t> Page<'t> {
         name.clone_into(&mut self.heading);
     }
 
-    /// The comments so far: lines that begin with one of the keys are a list, indented ones a block.
+    /// The comments so far: lines that begin with one of the keys are a list, indented ones a
+    /// block.
     fn prose(&mut self, keys: &[&str]) {
         let (mut listed, mut code) = (false, false);
         for line in std::mem::take(&mut self.comment) {

@@ -1,4 +1,5 @@
-//! deploy/Containerfile: what it copies is there and is enough, and what it starts and names fits the program and its configuration.
+//! deploy/Containerfile: what it copies is there and is enough, and what it starts and names fits
+//! the program and its configuration.
 
 use super::{book, repository};
 use flowgate::config::Config;

@@ -35,7 +35,8 @@ fn documented() -> BTreeMap<String, BTreeSet<u16>> {
     codes
 }
 
-/// The one place that makes error responses: the file of `fn coded`, and the files of its submodules.
+/// The one place that makes error responses: the file of `fn coded`, and the files of its
+/// submodules.
 fn source() -> String {
     fn walk(path: &Path, found: &mut Vec<PathBuf>) {
         if path.is_dir() {

@@ -43,7 +43,8 @@ fn files() -> Vec<PathBuf> {
     found
 }
 
-/// The prose of a line, in small letters: a comment, or a line of a document, without what stands in backticks.
+/// The prose of a line, in small letters: a comment, or a line of a document, without what stands
+/// in backticks.
 fn prose(line: &str, is_source: bool) -> String {
     let text = match line.split_once("//") {
         Some((_, comment)) if is_source => comment,

@@ -1,5 +1,5 @@
-//! The lists of the chapters are complete: node types, metrics, audit events, permissions. Configurations and flow sets
-//! in them can be used.
+//! The lists of the chapters are complete: node types, metrics, audit events, permissions.
+//! Configurations and flow sets in them can be used.
 
 use super::{book, repository};
 use engine::load::FlowLoad;

@@ -1,5 +1,5 @@
-//! What packagers use: the bill of materials has what is linked and nothing else, and a build for packages leaves no path of its
-//! machine in the program.
+//! What packagers use: the bill of materials has what is linked and nothing else, and a build for
+//! packages leaves no path of its machine in the program.
 
 use super::repository;
 use serde_json::Value as Json;
@@ -132,7 +132,8 @@ fn order(release: &str, host: &str) -> PathBuf {
     profile(release).with_file_name(format!("rustc-{release}-{host}.order"))
 }
 
-/// `deploy/dist` with a Cargo in this directory that says what it would have done: flags of rustc, of C and of C++, arguments, the time.
+/// `deploy/dist` with a Cargo in this directory that says what it would have done: flags of rustc,
+/// of C and of C++, arguments, the time.
 fn dist_in(directory: &Path) -> Command {
     let stub = directory.join("cargo");
     let text = "#!/bin/sh\nprintf '%s\\n' \"$CARGO_ENCODED_RUSTFLAGS\" \"$CFLAGS\" \"$CXXFLAGS\" \"$*\" \"$SOURCE_DATE_EPOCH\"\n";

@@ -1,5 +1,5 @@
-//! The RPM package: its files with their owners, its scripts, and that it is installed, upgraded and erased in a directory that
-//! stands for the root.
+//! The RPM package: its files with their owners, its scripts, and that it is installed, upgraded
+//! and erased in a directory that stands for the root.
 
 use super::repository;
 use std::collections::BTreeSet;
@@ -32,7 +32,8 @@ fn query(package: &Path, arguments: &[&str]) -> String {
 struct Root(tempfile::TempDir);
 
 impl Root {
-    /// The scripts need a system; they are run apart. Without root, all files are root's in a user namespace of one user.
+    /// The scripts need a system; they are run apart. Without root, all files are root's in a user
+    /// namespace of one user.
     fn rpm(&self, arguments: &[&str]) {
         let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
         let mut command = Command::new(if is_root { "rpm" } else { "unshare" });
@@ -138,7 +139,8 @@ fn the_rpm_package_is_installed_upgraded_and_erased_and_leaves_what_was_written(
     }
 }
 
-/// What a script of the package calls on a system with systemd, for the number of packages that stay.
+/// What a script of the package calls on a system with systemd, for the number of packages that
+/// stay.
 fn calls(package: &Path, script: &str, number: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     let stub = directory.path().join("systemctl");

@@ -1,5 +1,5 @@
-//! Requests of clients that disconnect, or do not read, while the engine is busy count against their address, and are
-//! dropped.
+//! Requests of clients that disconnect, or do not read, while the engine is busy count against
+//! their address, and are dropped.
 
 use crate::harness::{Gateway, TEST_TIMEOUT, flow_set, public, script, until};
 use futures_util::{SinkExt, StreamExt};

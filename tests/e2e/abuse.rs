@@ -1,5 +1,6 @@
-//! Slow, silent, numerous and malicious clients are disconnected; other clients are served meanwhile, and nothing is
-//! left of them. The limits themselves: `listener.rs`; guessed passwords and tokens: `throttle.rs`.
+//! Slow, silent, numerous and malicious clients are disconnected; other clients are served
+//! meanwhile, and nothing is left of them. The limits themselves: `listener.rs`; guessed passwords
+//! and tokens: `throttle.rs`.
 
 use crate::bystander::waits;
 use crate::client::{PASSWORD, Raw};

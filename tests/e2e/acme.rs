@@ -1,4 +1,5 @@
-//! Certificates by ACME, from a real authority: Pebble, which validates over TLS-ALPN-01 and asks a DNS server of its own.
+//! Certificates by ACME, from a real authority: Pebble, which validates over TLS-ALPN-01 and asks a
+//! DNS server of its own.
 
 use crate::harness::{KillOnDrop, Process, TEST_TIMEOUT};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
@@ -116,7 +117,7 @@ impl Pebble {
     }
 }
 
-/// Whether a client that trusts this root reaches the gateway under a name.
+/// Returns whether a client that trusts this root reaches the gateway under a name.
 fn trusts(root: &Path, name: &str, gateway: u16) -> bool {
     let mut curl = quiet("curl");
     curl.arg("--silent").arg("--cacert").arg(root);
@@ -133,7 +134,8 @@ fn wait_until(holds: impl Fn() -> bool) {
     }
 }
 
-/// The line of the log with these words that comes at this place; an order may have ended before the gateway listens.
+/// The line of the log with these words that comes at this place; an order may have ended before
+/// the gateway listens.
 fn logged(gateway: &Process, words: &str, place: usize) -> String {
     let since = Instant::now();
     loop {

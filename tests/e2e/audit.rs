@@ -1,4 +1,5 @@
-//! The audit log: its records, detection of changes to it, and operation while it cannot be written.
+//! The audit log: its records, detection of changes to it, and operation while it cannot be
+//! written.
 
 use crate::client::PASSWORD;
 use crate::harness::{Gateway, Process, config_text, flow_set, page, program, until};
@@ -219,7 +220,8 @@ async fn a_log_that_was_rewritten_whole_while_the_gateway_was_stopped_is_found_w
         "{output}"
     );
 
-    // As if the second run had never been: an attacker invents another one, and the gateway continues.
+    // As if the second run had never been: an attacker invents another one, and the gateway
+    // continues.
     let log = directory.path().join("data/audit.log");
     let whole = fs::read_to_string(&log).unwrap();
     let kept: Vec<&str> = whole.lines().take(5).collect();

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tokio::net::TcpStream;
 
-/// What a real rsyslog needs to receive syslog at a port of 127.0.0.1, and to write the messages as lines. Without TLS, which
-/// `audit_sinks` has: Debian's rsyslog 8.2302 closes descriptors of TLS connections twice now and then, and writes its
-/// file into another connection.
+/// What a real rsyslog needs to receive syslog at a port of 127.0.0.1, and to write the messages as
+/// lines. Without TLS, which `audit_sinks` has: Debian's rsyslog 8.2302 closes descriptors of TLS
+/// connections twice now and then, and writes its file into another connection.
 const RSYSLOG: &str = r#"
 global(maxMessageSize="64k")
 module(load="imtcp")

@@ -1,4 +1,5 @@
-//! Sinks of the audit log: servers that stall, close and come back get every record, in order, and then `on_failure` holds.
+//! Sinks of the audit log: servers that stall, close and come back get every record, in order, and
+//! then `on_failure` holds.
 
 use crate::client::PASSWORD;
 use crate::harness::{Gateway, config_text, program, run_command, until};

@@ -1,4 +1,5 @@
-//! Every authorized write of the admin API and every read of a secret is in the audit log, with its outcome.
+//! Every authorized write of the admin API and every read of a secret is in the audit log, with its
+//! outcome.
 
 use crate::client::PASSWORD;
 use crate::harness::{Gateway, Process, until};

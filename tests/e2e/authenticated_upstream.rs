@@ -1,5 +1,5 @@
-//! [`AuthenticatedUpstream`]: a runtime behind the gateway that requires a sign-in, as Node-RED with adminAuth does, and
-//! can be made to lose its sessions.
+//! [`AuthenticatedUpstream`]: a runtime behind the gateway that requires a sign-in, as Node-RED
+//! with adminAuth does, and can be made to lose its sessions.
 
 use crate::mock_upstream::{Action, MockUpstream, ok, status};
 use serde_json::json;
@@ -24,10 +24,10 @@ pub struct State {
     pub refusal: Option<String>,
     /// Of new tokens, seconds.
     pub life: Option<u64>,
-    /// Whether new tokens are invalid.
+    /// True if new tokens are invalid.
     pub useless: bool,
     pub refused: usize,
-    /// Whether requests without a valid token may read.
+    /// True if requests without a valid token may read.
     pub anonymous: bool,
 }
 

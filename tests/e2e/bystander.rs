@@ -1,12 +1,12 @@
-//! What a well-behaved client has to wait while others misbehave, beside what it waits at a gateway that has nothing else
-//! to do: machines that run tests are busy with other tests, too.
+//! What a well-behaved client has to wait while others misbehave, beside what it waits at a gateway
+//! that has nothing else to do: machines that run tests are busy with other tests, too.
 
 use crate::harness::Gateway;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// What it may have to wait, of a hundred requests the slowest but one. 50 ms is what is promised of a machine that does
-/// nothing else.
+/// What it may have to wait, of a hundred requests the slowest but one. 50 ms is what is promised
+/// of a machine that does nothing else.
 const BEARABLE: Duration = Duration::from_millis(250);
 
 /// Or so many times what it waits at the other gateway in the meantime.
@@ -41,7 +41,8 @@ impl Waits {
     }
 }
 
-/// `GET path` at the gateway, which answers 200, and a request to an idle gateway, by turns while something goes on.
+/// `GET path` at the gateway, which answers 200, and a request to an idle gateway, by turns while
+/// something goes on.
 pub async fn waits(gateway: &Gateway, path: &str, going_on: impl Future) -> Waits {
     let idle = Gateway::start();
     let mut here = gateway.connect(false).await.unwrap();

@@ -1,4 +1,5 @@
-//! [`Authority`] signs [`ClientCertificate`]s and revocation lists: valid ones, and those that a gateway must refuse.
+//! [`Authority`] signs [`ClientCertificate`]s and revocation lists: valid ones, and those that a
+//! gateway must refuse.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType,

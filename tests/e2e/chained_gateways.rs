@@ -1,10 +1,12 @@
-//! A gateway in front of another one, whose engine runs the flows: over TLS, in its dialect, under a token of its own.
+//! A gateway in front of another one, whose engine runs the flows: over TLS, in its dialect, under
+//! a token of its own.
 
 use crate::harness::{Gateway, flow_set, page, restart_marker};
 use std::fs;
 use tempfile::TempDir;
 
-/// In front of `behind`, with a token of its `admin`, trusting its certificate, with some more lines.
+/// In front of `behind`, with a token of its `admin`, trusting its certificate, with some more
+/// lines.
 async fn in_front_of(behind: &Gateway, lines: &str) -> Gateway {
     let directory = TempDir::new().unwrap();
     let certificate = behind.directory.path().join("certs/self-signed.crt");

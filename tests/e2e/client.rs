@@ -1,7 +1,9 @@
-//! [`Client`]: an HTTP client of one gateway, over TLS, in HTTP/1.1 or HTTP/2, from any loopback address.
+//! [`Client`]: an HTTP client of one gateway, over TLS, in HTTP/1.1 or HTTP/2, from any loopback
+//! address.
 //!
-//! `client.get("/flows").token(&token).send()` sends one request on a connection of its own and reads the whole
-//! [`Answer`]; [`Connection`] is for several requests on one connection, [`Raw`] for bytes that are no valid HTTP.
+//! `client.get("/flows").token(&token).send()` sends one request on a connection of its own and
+//! reads the whole [`Answer`]; [`Connection`] is for several requests on one connection, [`Raw`]
+//! for bytes that are no valid HTTP.
 
 use crate::harness::TEST_TIMEOUT;
 use bytes::Bytes;
@@ -142,7 +144,7 @@ impl Client {
         request.send().await.json()
     }
 
-    /// Whether the gateway accepts a token for reading flows.
+    /// Returns whether the gateway accepts a token for reading flows.
     pub async fn accepts_token(&self, token: &str) -> bool {
         self.get("/flows").token(token).send().await.status == 200
     }
@@ -164,8 +166,8 @@ impl Client {
             .unwrap()
     }
 
-    /// The value of one series of `/metrics`, named with its labels; `None` if there is none. Where there is only one
-    /// upstream its label may be left out.
+    /// The value of one series of `/metrics`, named with its labels; `None` if there is none. Where
+    /// there is only one upstream its label may be left out.
     pub async fn metric(&self, series: &str) -> Option<f64> {
         let page = self.operations("/metrics").await.text();
         let value = |line: &str| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok();
@@ -260,7 +262,8 @@ impl Client {
             .unwrap())
     }
 
-    /// Sends these bytes on a connection of their own, and gives what comes back until the gateway closes it.
+    /// Sends these bytes on a connection of their own, and gives what comes back until the gateway
+    /// closes it.
     pub async fn raw_exchange(&self, bytes: &str) -> String {
         let mut raw = self.raw().await;
         raw.send(bytes).await;

@@ -1,4 +1,5 @@
-//! Client certificates: which user they identify, and that they change nothing for clients without one.
+//! Client certificates: which user they identify, and that they change nothing for clients without
+//! one.
 
 use crate::certificate_authority::{Authority, ClientCertificate, self_signed};
 use crate::client::{Answer, Client, PASSWORD, Request};
@@ -49,7 +50,7 @@ fn who(settings: &Answer) -> String {
     }
 }
 
-/// Whether a client with this certificate gets as far as an answer.
+/// Returns whether a client with this certificate gets as far as an answer.
 async fn gets_in(client: &Client, certificate: &Arc<CertifiedKey>) -> bool {
     let client = client.with_certificate(certificate);
     client.get("/auth/login").try_send().await.is_ok()
@@ -363,7 +364,8 @@ async fn a_trusted_proxys_certificate_does_not_identify_its_clients() {
         200
     );
 
-    // A proxy that only passes bytes on does not see what is within TLS: the certificate is the client's.
+    // A proxy that only passes bytes on does not see what is within TLS: the certificate is the
+    // client's.
     let behind = gateway(
         &authority,
         &format!("{required}{trusted}proxy_protocol = true\n"),

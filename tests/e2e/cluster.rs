@@ -415,7 +415,8 @@ async fn changes_that_a_gateway_has_missed_are_found_when_everything_is_compared
     let cluster = Cluster::start();
     let token = cluster.one.sign_in("reader").await;
     assert!(cluster.other.accepts_token(&token).await);
-    // As a fail-over to a server that lacks the last changes, and the end of a session that is not in the log.
+    // As a fail-over to a server that lacks the last changes, and the end of a session that is not
+    // in the log.
     cluster
         .postgres
         .sql("DELETE FROM session; DELETE FROM change");

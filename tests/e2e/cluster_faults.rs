@@ -1,9 +1,12 @@
-//! Three gateways on one PostgreSQL behind `HAProxy`, under load while members are killed and stopped and the database is
-//! restarted, stands still and fails over to its replica: what was acknowledged holds afterwards.
+//! Three gateways on one PostgreSQL behind `HAProxy`, under load while members are killed and
+//! stopped and the database is restarted, stands still and fails over to its replica: what was
+//! acknowledged holds afterwards.
 //!
 //! `CLUSTER_SECONDS` is how long it lasts (`tests/cluster`). The checks:
-//! - The history is a chain: each acknowledged deployment is in it, right after the revision that it named.
-//! - A token is refused by every member once a second and the grace have passed since its revocation was acknowledged.
+//! - The history is a chain: each acknowledged deployment is in it, right after the revision that
+//!   it named.
+//! - A token is refused by every member once a second and the grace have passed since its
+//!   revocation was acknowledged.
 //! - Outside the time of a fault, and what the members need to recover, every request is answered.
 
 use crate::client::{Client, PASSWORD};
@@ -24,8 +27,9 @@ use tokio::time::sleep;
 /// `[storage] grace` of the members.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// How long after a fault members, database and load balancer may take until every request is answered again: a lost
-/// gateway keeps the turn of a deployment for 20 s, but answers all else as soon as the load balancer has noticed.
+/// How long after a fault members, database and load balancer may take until every request is
+/// answered again: a lost gateway keeps the turn of a deployment for 20 s, but answers all else as
+/// soon as the load balancer has noticed.
 const RECOVERY: Duration = Duration::from_secs(5);
 
 /// A member: a process that can be killed and started again at the same address.
@@ -192,7 +196,8 @@ pub async fn requests(client: Client, token: String, seen: Arc<Seen>) {
     }
 }
 
-/// One fault after the other. The database has the first server, and its replica is the second one until that takes over.
+/// One fault after the other. The database has the first server, and its replica is the second one
+/// until that takes over.
 async fn faults(members: &[Member], servers: &mut Vec<Postgres>, seen: &Seen, lasting: Duration) {
     let since = Instant::now();
     for round in (0..).take_while(|_| since.elapsed() < lasting) {

@@ -1,4 +1,5 @@
-//! PostgreSQL fails over to a synchronous replica: what a cluster has acknowledged holds, and it goes on.
+//! PostgreSQL fails over to a synchronous replica: what a cluster has acknowledged holds, and it
+//! goes on.
 
 use crate::cluster_faults::{deploy_last, history, is_chain};
 use crate::fail_over::{Certificates, Member, assert_one_at_a_time, writing, written};
@@ -8,8 +9,9 @@ use serde_json::json;
 use std::time::Duration;
 use testing::postgres::Postgres;
 
-/// How long it takes at most until a deployment is acknowledged again: a question to a database that hangs is given up after
-/// ten seconds (docs/cluster.md), and one that is asked then is answered by the replica.
+/// How long it takes at most until a deployment is acknowledged again: a question to a database
+/// that hangs is given up after ten seconds (docs/cluster.md), and one that is asked then is
+/// answered by the replica.
 const GOES_ON_WITHIN: Duration = Duration::from_secs(20);
 
 async fn fails_over_in_time(fail: impl FnOnce(&mut Postgres)) {

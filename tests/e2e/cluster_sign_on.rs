@@ -1,5 +1,6 @@
-//! Users of a provider of OpenID Connect at gateways that share a store: signed in at one, they are at the other too, as long as
-//! the provider stands by them, whichever gateway asks it or hears of it first.
+//! Users of a provider of OpenID Connect at gateways that share a store: signed in at one, they are
+//! at the other too, as long as the provider stands by them, whichever gateway asks it or hears of
+//! it first.
 
 use crate::cluster::{assert_refused_in_time, in_front_of, refusal};
 use crate::harness::{Gateway, until};
@@ -63,7 +64,8 @@ async fn a_session_of_a_provider_counts_at_every_gateway_and_its_rights_follow_t
         let user = json!({ "username": "oidc:corp:ann", "permissions": "*" });
         assert_eq!(settings.json()["user"], user);
     }
-    // Of both, one asks each time: a refresh token that is used twice ends the session at this provider.
+    // Of both, one asks each time: a refresh token that is used twice ends the session at this
+    // provider.
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(5) {
         for gateway in gateways {

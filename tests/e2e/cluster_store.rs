@@ -1,4 +1,5 @@
-//! The store that several gateways share: how it is reached, moved to, moved back from, and restored.
+//! The store that several gateways share: how it is reached, moved to, moved back from, and
+//! restored.
 
 use crate::certificate_authority::{Authority, ClientCertificate};
 use crate::client::Client;

@@ -1,5 +1,5 @@
-//! Service tokens and passkeys of gateways that share a store: made at one, they count at the other, with their limits, until they
-//! are revoked at either.
+//! Service tokens and passkeys of gateways that share a store: made at one, they count at the
+//! other, with their limits, until they are revoked at either.
 
 use crate::client::{Answer, Client};
 use crate::cluster::{Cluster, assert_refused_in_time};

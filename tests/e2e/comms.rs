@@ -1,4 +1,5 @@
-//! Editors receive the engine's events over `/comms`: authentication, events, and the end of a channel.
+//! Editors receive the engine's events over `/comms`: authentication, events, and the end of a
+//! channel.
 
 use crate::client::PASSWORD;
 use crate::comms_client::ServerMessage;

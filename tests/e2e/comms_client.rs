@@ -1,5 +1,5 @@
-//! [`Channel`]: a WebSocket to `/comms`, as an editor opens it. `client.comms()` opens one without a sign-in,
-//! `client.editor(token)` signs in.
+//! [`Channel`]: a WebSocket to `/comms`, as an editor opens it. `client.comms()` opens one without
+//! a sign-in, `client.editor(token)` signs in.
 
 use crate::client::Client;
 use crate::harness::TEST_TIMEOUT;

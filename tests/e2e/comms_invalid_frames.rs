@@ -55,7 +55,8 @@ fn flowgate_step(state: u64) -> u64 {
         .wrapping_add(1_442_695_040_888_963_407)
 }
 
-/// What the upstream may hear: strictly one of two shapes, with nothing in it that it could choke on.
+/// What the upstream may hear: strictly one of two shapes, with nothing in it that it could choke
+/// on.
 fn is_harmless(text: &str) -> bool {
     let Ok(Json::Object(frame)) = serde_json::from_str(text) else {
         return false;
@@ -77,7 +78,8 @@ fn is_harmless(text: &str) -> bool {
     }
 }
 
-/// Reads batches until the channel is closed: with code 1008, or after a text that happened to be an unknown token.
+/// Reads batches until the channel is closed: with code 1008, or after a text that happened to be
+/// an unknown token.
 async fn is_closed(editor: &mut Channel) {
     let mut code = Some(1008);
     loop {

@@ -1,4 +1,5 @@
-//! Editors receive the events of the upstream over `/comms`: unchanged, and only while they are authorized.
+//! Editors receive the events of the upstream over `/comms`: unchanged, and only while they are
+//! authorized.
 //!
 //! The upstream is a real WebSocket server that writes down every frame.
 

@@ -1,6 +1,7 @@
 //! No caller uses the gateway's own account at the upstream for more than the caller's permissions.
 //!
-//! Node packages add routes of their own to the admin API. They look like endpoints of flows, and they deploy.
+//! Node packages add routes of their own to the admin API. They look like endpoints of flows, and
+//! they deploy.
 
 use crate::client::PASSWORD;
 use crate::harness::{Gateway, hash, until};

@@ -1,5 +1,6 @@
-//! The console, in headless Chromium: each scenario of `tests/console/` lists a user's actions and what the page then shows, on
-//! the engine and in front of a real Node-RED. And its files, over HTTP.
+//! The console, in headless Chromium: each scenario of `tests/console/` lists a user's actions and
+//! what the page then shows, on the engine and in front of a real Node-RED. And its files, over
+//! HTTP.
 
 use crate::client::{Client, PASSWORD};
 use crate::harness::{Gateway, Process, hash};

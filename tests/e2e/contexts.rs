@@ -1,4 +1,5 @@
-//! Contexts of flows: read and deleted over the API, kept over a restart and a kill, in Node-RED's files.
+//! Contexts of flows: read and deleted over the API, kept over a restart and a kill, in Node-RED's
+//! files.
 
 use crate::client::Client;
 use crate::harness::{Gateway, Process, flow_set, public, script, until};

@@ -1,6 +1,8 @@
-//! Pages of other origins in a browser that also reaches a gateway: they can change nothing and read nothing.
+//! Pages of other origins in a browser that also reaches a gateway: they can change nothing and
+//! read nothing.
 //!
-//! There are no cookies. What else a browser adds by itself is its certificate and its place in the network.
+//! There are no cookies. What else a browser adds by itself is its certificate and its place in the
+//! network.
 
 use crate::certificate_authority::{Authority, ClientCertificate};
 use crate::client::Request;

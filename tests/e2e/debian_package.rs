@@ -1,4 +1,5 @@
-//! The Debian package is installed, upgraded, removed and purged, by dpkg, in a directory that stands for the root.
+//! The Debian package is installed, upgraded, removed and purged, by dpkg, in a directory that
+//! stands for the root.
 
 use std::collections::BTreeSet;
 use std::fs;

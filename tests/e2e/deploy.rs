@@ -222,7 +222,8 @@ async fn a_client_that_disconnects_does_not_stop_its_deployment() {
     let gateway = Gateway::start();
     let token = gateway.sign_in("admin").await;
     let label = async || gateway.flows(&token).await["flows"][0]["label"].clone();
-    // Who leaves before all has arrived has deployed nothing; so each stays a little longer, and none reads an answer.
+    // Who leaves before all has arrived has deployed nothing; so each stays a little longer, and
+    // none reads an answer.
     let mut stay = Duration::ZERO;
     while label().await == Json::Null {
         assert!(stay < Duration::from_secs(1), "no deployment was finished");

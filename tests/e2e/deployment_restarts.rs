@@ -1,4 +1,5 @@
-//! Which nodes each type of deployment restarts: seen at endpoints that show when they were started.
+//! Which nodes each type of deployment restarts: seen at endpoints that show when they were
+//! started.
 
 use crate::harness::{Gateway, flow_set, public, restart_marker};
 use serde_json::{Value as Json, json};

@@ -1,5 +1,5 @@
-//! DNS rebinding: a page whose name resolves to the gateway has the gateway's origin in its browser, so only the `Host`
-//! of its requests distinguishes it from a page of the gateway.
+//! DNS rebinding: a page whose name resolves to the gateway has the gateway's origin in its
+//! browser, so only the `Host` of its requests distinguishes it from a page of the gateway.
 
 use crate::certificate_authority::{Authority, ClientCertificate};
 use crate::client::{Answer, Client, Request};
@@ -202,7 +202,8 @@ fn certificate(directory: &Path, name: &str) -> String {
     "[[tls.certificate]]\ncert = \"own.pem\"\nkey = \"own.key\"\n".to_owned()
 }
 
-/// A gateway with its own certificate, asked over its plain listener, because its clients do not trust that.
+/// A gateway with its own certificate, asked over its plain listener, because its clients do not
+/// trust that.
 fn with_certificate(name: &str) -> (Gateway, Client, String) {
     let directory = tempfile::tempdir().unwrap();
     let lines = certificate(directory.path(), name);

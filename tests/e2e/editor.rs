@@ -1,5 +1,6 @@
-//! Using the stock editor, in headless Chromium: each test plays a scenario of `tests/editor/`, which lists a user's
-//! actions and what the page then shows, in front of a real Node-RED or on our own engine.
+//! Using the stock editor, in headless Chromium: each test plays a scenario of `tests/editor/`,
+//! which lists a user's actions and what the page then shows, in front of a real Node-RED or on our
+//! own engine.
 
 use crate::client::{Client, PASSWORD};
 use crate::harness::{Gateway, hash, public, restart_marker};
@@ -31,7 +32,8 @@ async fn in_front_of_with(red: &NodeRed, lines: &str) -> Gateway {
     gateway
 }
 
-/// A gateway that serves the editor itself, from npm packages of the tests, and runs the greeting flow.
+/// A gateway that serves the editor itself, from npm packages of the tests, and runs the greeting
+/// flow.
 async fn of_its_own(modules: &str) -> Gateway {
     let gateway = empty(modules);
     let token = gateway.sign_in("admin").await;
@@ -99,7 +101,8 @@ async fn an_editor_whose_token_is_revoked_asks_for_the_password() {
 #[tokio::test]
 async fn an_editor_waits_for_a_node_red_that_is_restarted() {
     let red = NodeRed::start(Release::Four, NO_TOURS);
-    // An editor tells of a lost connection after six attempts; they begin when we give up to keep its channel open.
+    // An editor tells of a lost connection after six attempts; they begin when we give up to keep
+    // its channel open.
     let impatient = "health = \"250ms\"\n[comms]\nupstream_away = \"500ms\"";
     let gateway = in_front_of_with(&red, impatient).await;
     let (mut running, mut stopped) = (Some(red), None);
@@ -197,7 +200,8 @@ async fn a_user_of_one_flow_deploys_it_and_is_shown_why_others_are_refused() {
     }
 }
 
-/// The other flow of a scenario: its endpoint shows when it was started, and shows something in every editor.
+/// The other flow of a scenario: its endpoint shows when it was started, and shows something in
+/// every editor.
 const OTHER: &str = "/other";
 
 fn other_flow() -> Vec<serde_json::Value> {

@@ -1,4 +1,5 @@
-//! What the stock editor loads from our own engine: the same as from a real Node-RED, and nothing else of the disk.
+//! What the stock editor loads from our own engine: the same as from a real Node-RED, and nothing
+//! else of the disk.
 
 use crate::client::Answer;
 use crate::harness::{Gateway, program};
@@ -12,8 +13,8 @@ fn gateway(modules: &str) -> Gateway {
     Gateway::with(&format!("[editor]\nmodules = \"{}\"", modules.display()))
 }
 
-/// The same to look at: the content, parsed if it is JSON, and its media type. That of scripts is outdated in
-/// Node-RED.
+/// The same to look at: the content, parsed if it is JSON, and its media type. That of scripts is
+/// outdated in Node-RED.
 fn seen(answer: &Answer) -> (u16, Json, String) {
     let kind = answer.header("content-type").split(';').next().unwrap();
     let kind = kind.replace("application/javascript", "text/javascript");

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
-/// The archives by their paths at a registry, as npm has them: from its cache, which `tests/run` fills, or its registry.
+/// The archives by their paths at a registry, as npm has them: from its cache, which `tests/run`
+/// fills, or its registry.
 fn archives(place: &Path) -> HashMap<String, Vec<u8>> {
     let pack = |name: &str| {
         let mut npm = Command::new("npm");

@@ -1,4 +1,5 @@
-//! Endpoints of flows: authorization, the request that a flow receives, and the response that it sends.
+//! Endpoints of flows: authorization, the request that a flow receives, and the response that it
+//! sends.
 
 use crate::harness::{Gateway, flow_set, page, public, script, until};
 use serde_json::json;

@@ -1,4 +1,5 @@
-//! Flows that would crash or block the process, and the variables that flows see of the gateway's own secrets.
+//! Flows that would crash or block the process, and the variables that flows see of the gateway's
+//! own secrets.
 
 use crate::client::Client;
 use crate::harness::{
@@ -7,7 +8,8 @@ use crate::harness::{
 use serde_json::{Value as Json, json};
 use tempfile::tempdir;
 
-/// A change node wired to itself that nests its message one level deeper each time round, started at once.
+/// A change node wired to itself that nests its message one level deeper each time round, started
+/// at once.
 fn ever_deeper() -> Vec<Json> {
     let rule =
         json!({ "t": "move", "p": "payload", "pt": "msg", "to": "payload.in", "tot": "msg" });
@@ -128,7 +130,8 @@ async fn an_answer_is_a_script_for_other_origins_only_where_that_is_allowed() {
     }
 }
 
-/// The variable that a secret of `gateway.toml` is made of, and those named in `hide_env`; `SEEN` is open to flows.
+/// The variable that a secret of `gateway.toml` is made of, and those named in `hide_env`; `SEEN`
+/// is open to flows.
 #[tokio::test]
 async fn flows_do_not_see_the_variables_that_hold_the_gateways_secrets() {
     let directory = tempdir().unwrap();

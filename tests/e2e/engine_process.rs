@@ -1,5 +1,5 @@
-//! [`EngineProcess`]: `flowgate engine` as a process of its own, in a directory of its own; [`Separated`]: one with a
-//! gateway in front of it, in this process.
+//! [`EngineProcess`]: `flowgate engine` as a process of its own, in a directory of its own;
+//! [`Separated`]: one with a gateway in front of it, in this process.
 
 use crate::harness::{Gateway, KillOnDrop, line_with, program, read_log};
 use std::ops::Deref;
@@ -18,7 +18,8 @@ pub struct EngineProcess {
 }
 
 impl EngineProcess {
-    /// Starts it with its file `engine.toml`, which gets these lines, and waits until it listens on `engine.sock`.
+    /// Starts it with its file `engine.toml`, which gets these lines, and waits until it listens on
+    /// `engine.sock`.
     pub fn start(lines: &str, directory: &Path) -> Self {
         write_file(lines, directory);
         Self::launch(command(directory, &[]))

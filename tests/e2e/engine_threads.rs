@@ -1,5 +1,5 @@
-//! Flows on several threads of the engine: a function that blocks delays neither the endpoints nor the timers of other
-//! flows, and the API shows all flows as on one thread.
+//! Flows on several threads of the engine: a function that blocks delays neither the endpoints nor
+//! the timers of other flows, and the API shows all flows as on one thread.
 
 use crate::harness::{Gateway, flow_set, public, restart_marker, script};
 use serde_json::{Value as Json, json};
@@ -75,7 +75,8 @@ async fn a_nodes_deployment_restarts_only_what_changed_or_moved() {
     let second = markers().await;
     assert_ne!(first[0], second[0]);
     assert_eq!(first[1..], second[1..]);
-    // The third flow is on the thread of the first one; one of the two that are joined moves to the other.
+    // The third flow is on the thread of the first one; one of the two that are joined moves to the
+    // other.
     edited[1][1]["wires"] = json!([["b-node", "a-node"]]);
     gateway.deploy_as("nodes", &token, &flow_set(&edited)).await;
     let third = markers().await;

@@ -1,5 +1,5 @@
-//! One gateway of a cluster runs the engine, and another one takes over when it fails: with the flows and their credentials, within
-//! five seconds, and never while the first one still runs them.
+//! One gateway of a cluster runs the engine, and another one takes over when it fails: with the
+//! flows and their credentials, within five seconds, and never while the first one still runs them.
 
 use crate::client::Client;
 use crate::harness::{
@@ -88,7 +88,8 @@ impl Member {
     }
 }
 
-/// The authority and a certificate of the members, all on this machine, made as docs/cluster.md says.
+/// The authority and a certificate of the members, all on this machine, made as docs/cluster.md
+/// says.
 pub struct Certificates(pub TempDir);
 
 impl Certificates {
@@ -209,7 +210,8 @@ async fn a_killed_member_is_followed_within_five_seconds_with_flows_and_credenti
     assert!(!one.leads().await, "the engine stays where it is");
 }
 
-/// A flow that appends the number of its process's lease to a file, every 20 ms: only one process may do so at a time.
+/// A flow that appends the number of its process's lease to a file, every 20 ms: only one process
+/// may do so at a time.
 pub fn writing(file: &Path) -> Json {
     let node = |id: &str, kind: &str, more: Json| node("t", id, kind, more);
     json!([

@@ -1,4 +1,5 @@
-//! The certificates of a cluster's members: who shows none of theirs reaches nothing, and a reload replaces them.
+//! The certificates of a cluster's members: who shows none of theirs reaches nothing, and a reload
+//! replaces them.
 
 use crate::fail_over::{Certificates, Member, cluster, engine_of, until_says};
 use crate::harness::{flow_set, page};

@@ -1,11 +1,15 @@
-//! Three gateways of a cluster under load, while the leader is killed, stopped, cut off from the database and loses its engine, and
-//! the database is restarted: what was acknowledged holds afterwards, and two engines never run at a time.
+//! Three gateways of a cluster under load, while the leader is killed, stopped, cut off from the
+//! database and loses its engine, and the database is restarted: what was acknowledged holds
+//! afterwards, and two engines never run at a time.
 //!
 //! `CLUSTER_SECONDS` is how long it lasts (`tests/cluster`). The checks:
-//! - A flow writes the number of its engine's lease into a file that all members share: the numbers never fall. So does a flow that has
+//! - A flow writes the number of its engine's lease into a file that all members share: the numbers
+//!   never fall. So does a flow that has
 //!   a place, with that of its shard.
-//! - The history is a chain: each acknowledged deployment is in it, right after the revision that it named.
-//! - Outside the time of a fault, and what the members need to recover, every request is answered by the engine.
+//! - The history is a chain: each acknowledged deployment is in it, right after the revision that
+//!   it named.
+//! - Outside the time of a fault, and what the members need to recover, every request is answered
+//!   by the engine.
 
 use crate::client::Client;
 use crate::cluster_faults::{
@@ -25,8 +29,8 @@ use testing::postgres::Postgres;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// How long after a fault the members may take until every request is answered: five seconds until another one runs the engine
-/// (docs/cluster.md), and what it needs to start.
+/// How long after a fault the members may take until every request is answered: five seconds until
+/// another one runs the engine (docs/cluster.md), and what it needs to start.
 const RECOVERY: Duration = Duration::from_secs(8);
 
 /// The flows that write, in a flow set that differs each time.

@@ -1,4 +1,5 @@
-//! What another member knows after a fail-over, beside the flows: the library, editors' settings, stopped flows, shared contexts.
+//! What another member knows after a fail-over, beside the flows: the library, editors' settings,
+//! stopped flows, shared contexts.
 
 use crate::fail_over::{Certificates, Member, cluster, node, until_says};
 use crate::harness::{flow_set, page, until};

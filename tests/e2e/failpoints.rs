@@ -1,7 +1,9 @@
-//! `kill -9` at every step of a start and a deployment, one after the other, until a deployment passes without dying.
+//! `kill -9` at every step of a start and a deployment, one after the other, until a deployment
+//! passes without dying.
 //!
-//! The steps are those of the store, which counts everything that it does on disk, those of the audit log, of which a
-//! new file is begun on the way, the control socket, and the phases of a deployment.
+//! The steps are those of the store, which counts everything that it does on disk, those of the
+//! audit log, of which a new file is begun on the way, the control socket, and the phases of a
+//! deployment.
 
 use crate::client::Client;
 use crate::harness::{Process, config_text, flow_set, page, program, public, run_command};
@@ -41,8 +43,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A directory in which `old` was deployed twice, and the process was killed: with a token, backups and a log to
-/// recover.
+/// A directory in which `old` was deployed twice, and the process was killed: with a token, backups
+/// and a log to recover.
 async fn used() -> (TempDir, String, String) {
     let directory = tempdir().unwrap();
     let process = Process::start(&lines(), directory.path());

@@ -1,5 +1,5 @@
-//! Flows that crash the process when they start: after three starts the previous ones run, and the log, the audit log,
-//! `/readyz` and the metrics report it.
+//! Flows that crash the process when they start: after three starts the previous ones run, and the
+//! log, the audit log, `/readyz` and the metrics report it.
 
 use crate::harness::{KillOnDrop, Process, flow_set, page, program, public, until};
 use rusqlite::{Connection, OpenFlags};
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::Stdio;
 use tempfile::tempdir;
 
-/// A page, and a flow that kills the process as long as there is a file `armed` in its directory: at once when it
-/// starts, or when the page says so.
+/// A page, and a flow that kills the process as long as there is a file `armed` in its directory:
+/// at once when it starts, or when the page says so.
 fn deadly(text: &str) -> Json {
     let command = "[ -e armed ] && kill -9 $PPID";
     flow_set(&[
@@ -219,7 +219,8 @@ async fn flows_that_hang_in_three_starts_are_set_aside() {
     }
 }
 
-/// Whether the engine of a process takes a whole core: it has had a second of processor time.
+/// Returns whether the engine of a process takes a whole core: it has had a second of processor
+/// time.
 fn busy(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let (_, fields) = stat.rsplit_once(") ").unwrap();

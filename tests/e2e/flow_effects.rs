@@ -1,6 +1,6 @@
-//! Rights to single flows and approval look at what a submission makes run, in front of flowgate's own engine and of an
-//! upstream: variables that JavaScript evaluates by its own rules, the order of endpoints, names of links, and elements that
-//! a runtime would misread.
+//! Rights to single flows and approval look at what a submission makes run, in front of flowgate's
+//! own engine and of an upstream: variables that JavaScript evaluates by its own rules, the order
+//! of endpoints, names of links, and elements that a runtime would misread.
 
 use crate::client::{Answer, Client, PASSWORD};
 use crate::harness::hash;
@@ -8,7 +8,8 @@ use crate::policies::{Case, cases, refusal};
 use crate::proposals::{decide, read};
 use serde_json::{Value as Json, json};
 
-/// `admin`; `ann`, who sees and changes the flow `Mine`; `eve`, whose changes of `Guard` need approval, which `bob` gives.
+/// `admin`; `ann`, who sees and changes the flow `Mine`; `eve`, whose changes of `Guard` need
+/// approval, which `bob` gives.
 fn users() -> String {
     let hash = hash(PASSWORD);
     let user = |name: &str, permissions: &str| {
@@ -71,7 +72,8 @@ fn mine() -> Vec<Json> {
     vec![tab("m", "Mine"), link_in("m-link", "m", "own")]
 }
 
-/// Flows of others: a guarded one with two endpoints of one URL and a link call, and a free one with its target and a broker.
+/// Flows of others: a guarded one with two endpoints of one URL and a link call, and a free one
+/// with its target and a broker.
 fn others() -> Vec<Json> {
     let call = json!({ "type": "link call", "linkType": "dynamic", "links": [], "timeout": "5" });
     [

@@ -1,5 +1,5 @@
-//! Deployments of users who see some flows: they change these, and everything else stays as it is; on flowgate's own
-//! engine and in front of an upstream.
+//! Deployments of users who see some flows: they change these, and everything else stays as it is;
+//! on flowgate's own engine and in front of an upstream.
 
 use crate::client::{Answer, PASSWORD};
 use crate::harness::{Gateway, flow_set, hash, public, restart_marker, until};
@@ -359,7 +359,8 @@ async fn markers(gateway: &Gateway) -> Vec<String> {
     markers
 }
 
-/// The endpoints that a full deployment by a user of tab `a` restarts; `name`: the new name of a node.
+/// The endpoints that a full deployment by a user of tab `a` restarts; `name`: the new name of a
+/// node.
 async fn restarted(gateway: &Gateway, name: Option<&str>) -> Vec<&'static str> {
     let before = markers(gateway).await;
     let token = gateway.sign_in("ann").await;

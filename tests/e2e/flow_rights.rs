@@ -1,5 +1,5 @@
-//! Rights to single flows, in front of flowgate's own engine and of an upstream: a user changes what is on the flows that
-//! the user holds, by whatever way, and nothing else.
+//! Rights to single flows, in front of flowgate's own engine and of an upstream: a user changes
+//! what is on the flows that the user holds, by whatever way, and nothing else.
 
 use crate::client::PASSWORD;
 use crate::harness::hash;

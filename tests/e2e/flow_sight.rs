@@ -1,5 +1,6 @@
-//! Rights to read single flows: two users, each with a flow of their own, ask for everything there is, and no answer and
-//! no frame to one has anything of the other's flow; on flowgate's own engine and in front of a real Node-RED.
+//! Rights to read single flows: two users, each with a flow of their own, ask for everything there
+//! is, and no answer and no frame to one has anything of the other's flow; on flowgate's own engine
+//! and in front of a real Node-RED.
 
 use crate::client::PASSWORD;
 use crate::comms_client::{Channel, ServerMessage};
@@ -10,7 +11,8 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use tokio::time::timeout;
 
-/// In every name, text, message, context and credential of the flow of `ben`, and in the ids of most of its elements.
+/// In every name, text, message, context and credential of the flow of `ben`, and in the ids of
+/// most of its elements.
 const FOREIGN: &str = "belongs-to-ben";
 /// The ids of the flow of `ben` that the rows of the authorization matrix ask for.
 const IDS: [&str; 3] = ["\"T1\"", "\"N1\"", "\"B1\""];
@@ -21,7 +23,8 @@ const OTHERS: &str = r#""settings.read", "settings.write", "nodes.read", "nodes.
     "plugins.read", "plugins.write", "udp-ports.read", "udp-ports.write", "projects.read", "projects.write",
     "status.read", "http.read", "http.write", "admin.read", "admin.write""#;
 
-/// `admin`, `ann` who changes the flow `Mine`, `eve` who reads it, and `ben` who changes the other one.
+/// `admin`, `ann` who changes the flow `Mine`, `eve` who reads it, and `ben` who changes the other
+/// one.
 fn users() -> String {
     let hash = hash(PASSWORD);
     let user = |name: &str, permissions: &str| {
@@ -35,8 +38,8 @@ fn users() -> String {
         + &user("ben", &format!(r#""flows.write:{FOREIGN}*", {OTHERS}"#))
 }
 
-/// A flow that reports something five times a second: a status, a warning, a debug message, contexts, and once more from
-/// inside a subflow.
+/// A flow that reports something five times a second: a status, a warning, a debug message,
+/// contexts, and once more from inside a subflow.
 fn busy(ids: [&str; 4], label: &str, mark: &str) -> Vec<Json> {
     let [tab, function, broker, subflow] = ids;
     let id = |part: &str| format!("{mark}-{part}");
@@ -132,7 +135,8 @@ fn rows() -> Vec<Row> {
     serde_json::from_str::<File>(text).unwrap().table
 }
 
-/// The answers to all requests that read something, for this user: the path, and whether `ben`'s flow is in the answer.
+/// The answers to all requests that read something, for this user: the path, and whether `ben`'s
+/// flow is in the answer.
 async fn read_everything(gateway: &Gateway, user: &str) -> Vec<(String, bool)> {
     let token = gateway.sign_in(user).await;
     let rev = gateway.flows(&token).await["rev"]
@@ -214,7 +218,8 @@ async fn editor(gateway: &Gateway, user: &str) -> Channel {
     channel
 }
 
-/// Whether status, warning and debug message of a flow, and those from inside its subflow, have come.
+/// Returns whether status, warning and debug message of a flow, and those from inside its subflow,
+/// have come.
 fn has_all(text: &str, mark: &str, function: &str) -> bool {
     let status = text.contains(&format!("\"topic\":\"status/{function}\""));
     let debug = text.contains(&format!("\"id\":\"{mark}-debug\""));
@@ -309,7 +314,8 @@ async fn deployed(lines: &str) -> Gateway {
     gateway
 }
 
-/// The whole walk; `seen`: paths at which `ben` must find the own flow, so that the search can find something.
+/// The whole walk; `seen`: paths at which `ben` must find the own flow, so that the search can find
+/// something.
 async fn nothing_leaks(gateway: &Gateway, seen: &[&str]) {
     Box::pin(listen_to_everything(gateway)).await;
     for user in ["ann", "eve"] {

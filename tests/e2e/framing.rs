@@ -1,5 +1,5 @@
-//! Exactly the authorized requests reach an upstream, each framed by the body that is sent with it: every endpoint of
-//! the admin API with every form of a body, over both protocols.
+//! Exactly the authorized requests reach an upstream, each framed by the body that is sent with it:
+//! every endpoint of the admin API with every form of a body, over both protocols.
 
 use crate::client::Client;
 use crate::harness::{Gateway, TEST_TIMEOUT, public};
@@ -12,7 +12,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use tokio::time::timeout;
 
-/// Endpoints of the admin API, one for each route and method; `{}` stands for the JSON that the endpoint takes.
+/// Endpoints of the admin API, one for each route and method; `{}` stands for the JSON that the
+/// endpoint takes.
 const ADMIN: &[(&str, &str)] = &[
     (
         "GET",
@@ -132,7 +133,8 @@ impl Case {
         }
     }
 
-    /// The method that the upstream gets: its settings are read to be changed, so that `HEAD` has the right length.
+    /// The method that the upstream gets: its settings are read to be changed, so that `HEAD` has
+    /// the right length.
     fn method(&self) -> &'static str {
         match (self.method, self.path) {
             ("HEAD", "/settings") => "GET",
@@ -140,7 +142,7 @@ impl Case {
         }
     }
 
-    /// Whether this is the request that was authorised, framed by its body.
+    /// Returns whether this is the request that was authorised, framed by its body.
     fn is_as_authorised(&self, request: &Request) -> bool {
         let framed = match (request.framing, request.body.len()) {
             // RFC 9110 §8.6
@@ -155,7 +157,7 @@ impl Case {
             && request.body == self.expected().as_bytes()
     }
 
-    /// Whether it must be refused before anything is sent.
+    /// Returns whether it must be refused before anything is sent.
     fn is_refused(&self) -> bool {
         let bodiless = matches!(self.method, "GET" | "HEAD" | "DELETE") && !self.is_endpoint();
         bodiless && !self.body().0.is_empty()
@@ -256,7 +258,8 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Whether it was answered as it should be, and what reached the upstream is this case and the probe, or the probe.
+    /// Returns whether it was answered as it should be, and what reached the upstream is this case
+    /// and the probe, or the probe.
     fn is_right(&self, case: &Case, http2: bool) -> bool {
         let answered = match self.status.as_deref() {
             None => case.form == Form::Short,
@@ -322,8 +325,8 @@ async fn only_authorized_requests_reach_the_upstream_over_http_2() {
     only_what_was_authorised(true).await;
 }
 
-/// A runtime that answers before it reads the body, as Node-RED does, takes what follows on the connection for the rest
-/// of a body that never comes.
+/// A runtime that answers before it reads the body, as Node-RED does, takes what follows on the
+/// connection for the rest of a body that never comes.
 #[tokio::test]
 async fn no_request_is_read_as_the_body_of_the_previous_one() {
     let behind = RecordingUpstream::start(RespondWhen::Early).await;

@@ -1,5 +1,6 @@
-//! Bodies that disagree with their head, end early or carry forbidden trailers are never completed at the upstream; and
-//! a complete deployment is applied, whether or not its client stays connected.
+//! Bodies that disagree with their head, end early or carry forbidden trailers are never completed
+//! at the upstream; and a complete deployment is applied, whether or not its client stays
+//! connected.
 
 use crate::client::Client;
 use crate::harness::{Gateway, TEST_TIMEOUT, public, until};
@@ -240,7 +241,8 @@ async fn send_and_leave(
         let block = http2_frames::block(&fields(method, path, &more));
         let head = http2_frames::frame(HEADERS, END_HEADERS, 1, &block);
         let data = http2_frames::frame(DATA, END_STREAM, 1, body.as_bytes());
-        // Once the server has answered the preface, as on a connection that has served other requests.
+        // Once the server has answered the preface, as on a connection that has served other
+        // requests.
         stream.write_all(&http2_frames::opening()).await.unwrap();
         stream.read_exact(&mut [0; 9]).await.unwrap();
         [head, data].concat()

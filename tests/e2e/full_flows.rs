@@ -1,4 +1,5 @@
-//! Flows for which too many messages wait: what the gateway reports of them, and that it serves the others.
+//! Flows for which too many messages wait: what the gateway reports of them, and that it serves the
+//! others.
 
 use crate::client::Client;
 use crate::harness::{Process, flow_set, page, program, public, until};

@@ -1,4 +1,5 @@
-//! The engine shows what the stock runtime showed: every case of `tests/golden/*.json`, over the admin API and comms.
+//! The engine shows what the stock runtime showed: every case of `tests/golden/*.json`, over the
+//! admin API and comms.
 
 use crate::client::Client;
 use crate::harness::Gateway;
@@ -70,7 +71,8 @@ files! {
     yaml
 }
 
-/// A test for each of these files, with several threads. A case that has one flow runs on one of them.
+/// A test for each of these files, with several threads. A case that has one flow runs on one of
+/// them.
 macro_rules! on_several_threads {
     ($($name:ident)*) => {
         mod on_several_threads {
@@ -113,7 +115,8 @@ fn directory() -> PathBuf {
 }
 
 async fn check(name: &str, threads: usize) {
-    // As the program does: an exec node's process must not inherit that SIGINT is ignored, as it is in background jobs.
+    // As the program does: an exec node's process must not inherit that SIGINT is ignored, as it is
+    // in background jobs.
     let _interrupts = signal(SignalKind::interrupt()).unwrap();
     // Node-RED answers with scripts.
     let gateway = Gateway::with(&format!("[engine]\njsonp = true\nthreads = {threads}\n"));

@@ -1,9 +1,10 @@
 //! Starts gateways for tests, each with a temporary directory of its own.
 //!
-//! [`Gateway`] runs in the test's process, [`Process`] is the program as a process of its own; both dereference to a
-//! [`Client`] that sends requests to them. Their configuration is a few lines of TOML over [`DEFAULTS`].
-//! [`program`] and [`run_command`] start the other commands of the program. [`page`], [`script`] and
-//! [`restart_marker`] make flows with one endpoint each, [`flow_set`] joins them, and [`until`] waits for a condition.
+//! [`Gateway`] runs in the test's process, [`Process`] is the program as a process of its own; both
+//! dereference to a [`Client`] that sends requests to them. Their configuration is a few lines of
+//! TOML over [`DEFAULTS`]. [`program`] and [`run_command`] start the other commands of the program.
+//! [`page`], [`script`] and [`restart_marker`] make flows with one endpoint each, [`flow_set`]
+//! joins them, and [`until`] waits for a condition.
 
 use crate::client::{Client, PASSWORD};
 use flowgate::config::Config;
@@ -60,7 +61,8 @@ pub fn hash(password: &str) -> String {
         .clone()
 }
 
-/// The configuration: these lines merged into the defaults. Tables are merged, all other values replaced.
+/// The configuration: these lines merged into the defaults. Tables are merged, all other values
+/// replaced.
 pub fn config_text(lines: &str) -> String {
     fn merge(base: &mut Table, over: Table) {
         for (key, value) in over {
@@ -143,8 +145,8 @@ impl Gateway {
         let running = loop {
             match server::start(config(lines, directory.path())) {
                 Ok(running) => break running,
-                // The directory's last gateway has stopped, but a process that a parallel test has just forked holds a
-                // copy of its lock until its `exec`.
+                // The directory's last gateway has stopped, but a process that a parallel test has
+                // just forked holds a copy of its lock until its `exec`.
                 Err(error) if since.elapsed() < TEST_TIMEOUT && locked(&error.to_string()) => {
                     thread::sleep(Duration::from_millis(2));
                 }
@@ -190,8 +192,8 @@ impl Gateway {
         self.directory.path().join("data").join(file)
     }
 
-    /// The records of the audit log. A last line without its end is still being written: the file grows page by page, so
-    /// that a reader may see half of a record.
+    /// The records of the audit log. A last line without its end is still being written: the file
+    /// grows page by page, so that a reader may see half of a record.
     pub fn audit(&self) -> Vec<Json> {
         let log = std::fs::read(self.data("audit.log")).unwrap();
         String::from_utf8_lossy(&log)
@@ -225,7 +227,8 @@ impl Deref for Process {
 }
 
 impl Process {
-    /// Starts it in a directory, with some lines of TOML over the defaults, and waits until it listens.
+    /// Starts it in a directory, with some lines of TOML over the defaults, and waits until it
+    /// listens.
     pub fn start(lines: &str, directory: &Path) -> Self {
         std::fs::write(directory.join("gateway.toml"), config_text(lines)).unwrap();
         Self::launch(program(directory, &["run"]), directory)
@@ -243,8 +246,8 @@ impl Process {
         (process, BufReader::new(stdout))
     }
 
-    /// Closes the read end of its standard output. A process that a parallel test has just forked holds a copy until
-    /// its `exec`, so this waits until a byte finds no reader.
+    /// Closes the read end of its standard output. A process that a parallel test has just forked
+    /// holds a copy until its `exec`, so this waits until a byte finds no reader.
     pub async fn break_stdout(&self, stdout: BufReader<ChildStdout>) {
         drop(stdout);
         let written = format!("/proc/{}/fd/1", self.child.0.id());
@@ -252,7 +255,8 @@ impl Process {
         until("the pipe is broken", async || end.write_all(b" ").is_err()).await;
     }
 
-    /// Starts a command that becomes the program, and waits until it listens. If it ends before: its log.
+    /// Starts a command that becomes the program, and waits until it listens. If it ends before:
+    /// its log.
     pub fn launch(mut command: Command, directory: &Path) -> Result<Self, String> {
         let mut child = KillOnDrop(command.stderr(Stdio::piped()).spawn().unwrap());
         let whole_log = Arc::default();
@@ -300,7 +304,8 @@ impl Process {
         self.log.iter().collect()
     }
 
-    /// Memory in KiB: `VmHWM` is the most that it has had, `RssAnon` what it has of its own now (proc(5)).
+    /// Memory in KiB: `VmHWM` is the most that it has had, `RssAnon` what it has of its own now
+    /// (proc(5)).
     pub fn memory(&self, which: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
         let line = status.lines().find_map(|l| l.strip_prefix(which)).unwrap();
@@ -370,7 +375,8 @@ pub fn run_command(mut command: Command) -> (Option<i32>, String) {
     )
 }
 
-/// Reads a child's standard error line by line, on a thread, so that the child never blocks on a full pipe.
+/// Reads a child's standard error line by line, on a thread, so that the child never blocks on a
+/// full pipe.
 pub fn read_log(child: &mut Child, whole_log: &Arc<Mutex<Vec<String>>>) -> Receiver<String> {
     let (sender, log) = mpsc::channel();
     let whole_log = Arc::clone(whole_log);
@@ -418,8 +424,8 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// A listener at an address where another may just have been closed: a program that another test starts has a copy of that
-/// until it is executed.
+/// A listener at an address where another may just have been closed: a program that another test
+/// starts has a copy of that until it is executed.
 pub async fn listen(address: SocketAddr) -> TcpListener {
     let since = Instant::now();
     loop {
@@ -434,7 +440,8 @@ pub async fn listen(address: SocketAddr) -> TcpListener {
     }
 }
 
-/// A flow (tab) whose endpoint `GET path` responds with a text. The ids of its nodes begin with the tab's.
+/// A flow (tab) whose endpoint `GET path` responds with a text. The ids of its nodes begin with the
+/// tab's.
 pub fn page(tab: &str, path: &str, text: &str) -> Vec<Json> {
     let template =
         json!({ "type": "template", "field": "payload", "template": text, "syntax": "plain" });
@@ -447,7 +454,8 @@ pub fn script(tab: &str, method: &str, path: &str, code: &str) -> Vec<Json> {
     endpoint(tab, method, path, &function)
 }
 
-/// A flow whose endpoint `GET path` responds with a text that changes whenever its function node is restarted.
+/// A flow whose endpoint `GET path` responds with a text that changes whenever its function node is
+/// restarted.
 pub fn restart_marker(tab: &str, path: &str) -> Vec<Json> {
     let function = json!({
         "type": "function", "outputs": 1,

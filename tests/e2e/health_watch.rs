@@ -1,5 +1,5 @@
-//! The watch after a deployment: flows that are not well are replaced by those before them, on flowgate's own engine and
-//! in an upstream.
+//! The watch after a deployment: flows that are not well are replaced by those before them, on
+//! flowgate's own engine and in an upstream.
 
 use crate::harness::{Gateway, flow_set, page, public, until};
 use crate::mock_upstream::{Action, MockUpstream, ok, status};

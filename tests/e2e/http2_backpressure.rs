@@ -1,4 +1,5 @@
-//! Unread responses over HTTP/2 that fit into one piece count as long as the HTTP/2 library holds them for the client.
+//! Unread responses over HTTP/2 that fit into one piece count as long as the HTTP/2 library holds
+//! them for the client.
 
 use crate::client::Client;
 use crate::harness::{Gateway, flow_set, public, script, until};
@@ -41,7 +42,8 @@ impl Narrow {
     }
 }
 
-/// A gateway whose unauthenticated clients have a share of 1 MiB, with an endpoint that answers with 50,000 bytes.
+/// A gateway whose unauthenticated clients have a share of 1 MiB, with an endpoint that answers
+/// with 50,000 bytes.
 async fn serving(lines: &str) -> Gateway {
     let limits = "[limits]\nbody = \"1MiB\"\nunauthenticated_bytes = \"3MiB\"\n\
                   unauthenticated_bytes_per_address = \"1MiB\"\n";

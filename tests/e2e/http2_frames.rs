@@ -1,4 +1,5 @@
-//! HTTP/2 frames by hand: requests and floods that no library would send, and a reader of their outcomes.
+//! HTTP/2 frames by hand: requests and floods that no library would send, and a reader of their
+//! outcomes.
 
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -23,7 +24,7 @@ pub const END_HEADERS: u8 = 4;
 pub struct Fate {
     /// Of the first: its status, or `reset`; nothing if the connection ended before.
     pub first: Option<String>,
-    /// Whether the second one was answered.
+    /// True if the second one was answered.
     pub second: bool,
 }
 
@@ -142,8 +143,8 @@ pub enum Flood {
     Unknown,
 }
 
-/// Sends a flood, at most this many frames. Returns when the other side has closed the connection, or all is sent and
-/// a request behind it answered (`false`).
+/// Sends a flood, at most this many frames. Returns when the other side has closed the connection,
+/// or all is sent and a request behind it answered (`false`).
 pub async fn flood(stream: impl AsyncRead + AsyncWrite + Unpin, flood: Flood, frames: u32) -> bool {
     let fields = json!([
         [":method", "GET"],
@@ -168,7 +169,8 @@ pub async fn flood(stream: impl AsyncRead + AsyncWrite + Unpin, flood: Flood, fr
             }
         }
         Flood::Bomb => {
-            // One field of 4000 bytes into the table (RFC 7541 §6.2.1, its length in §5.1), and then only its number.
+            // One field of 4000 bytes into the table (RFC 7541 §6.2.1, its length in §5.1), and
+            // then only its number.
             let mut bomb = head.clone();
             bomb.extend([0x40, 1, b'x', 0x7f, 0xa1, 0x1e]);
             bomb.extend([b'y'; 4000]);

@@ -1,4 +1,5 @@
-//! `flowgate import`: a Node-RED's settings.js becomes the gateway.toml in front of it, and the file does nothing on the way.
+//! `flowgate import`: a Node-RED's settings.js becomes the gateway.toml in front of it, and the
+//! file does nothing on the way.
 
 use crate::client::PASSWORD;
 use crate::harness::{Gateway, hash, program};

@@ -1,5 +1,5 @@
-//! `[engine] isolation`: the gateway starts the engine as a process of its own. Users see no difference, the gateway survives
-//! the process, and the process does not survive the gateway.
+//! `[engine] isolation`: the gateway starts the engine as a process of its own. Users see no
+//! difference, the gateway survives the process, and the process does not survive the gateway.
 
 use crate::harness::{
     Process, config_text, flow_set, page, program, public, run_command, run_to_exit, until,

@@ -1,5 +1,6 @@
-//! Flows of an isolated engine try to read what is the gateway's, whose user they have: the key of its certificate, its
-//! database, its audit log, its configuration, its control socket, its secrets. Without Landlock they can.
+//! Flows of an isolated engine try to read what is the gateway's, whose user they have: the key of
+//! its certificate, its database, its audit log, its configuration, its control socket, its
+//! secrets. Without Landlock they can.
 
 use crate::harness::public;
 use crate::isolation::launch;

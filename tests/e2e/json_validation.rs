@@ -1,11 +1,12 @@
 //! Hostile JSON and the response of each endpoint that takes JSON: `tests/data/hostile-json.json`.
 //!
-//! `endpoints` are all that take JSON, with the code of their refusals. Every text of `everywhere` is sent to all of
-//! them, every text of `wrong` to those named by `to`, and every kind of `types` too; all are refused with a message
-//! that `says` what is wrong and where, within a second, and change nothing. `taken` are odd texts that are good.
+//! `endpoints` are all that take JSON, with the code of their refusals. Every text of `everywhere`
+//! is sent to all of them, every text of `wrong` to those named by `to`, and every kind of `types`
+//! too; all are refused with a message that `says` what is wrong and where, within a second, and
+//! change nothing. `taken` are odd texts that are good.
 //!
-//! A `body` is a text whose characters are bytes, or a list of such texts and of texts to be repeated. What is `big` is
-//! over the limit of endpoints that take only a `small` body.
+//! A `body` is a text whose characters are bytes, or a list of such texts and of texts to be
+//! repeated. What is `big` is over the limit of endpoints that take only a `small` body.
 
 use crate::client::{Answer, Client, Request};
 use crate::harness::{Gateway, Process};
@@ -209,8 +210,8 @@ async fn unusual_but_valid_json_is_kept_byte_for_byte() {
     }
 }
 
-/// What a text of 5 MiB may cost, in KiB: three copies while it comes in, 16 bytes for each of 2,600,000 elements of a
-/// list that grows, and as much again for what the allocator keeps.
+/// What a text of 5 MiB may cost, in KiB: three copies while it comes in, 16 bytes for each of
+/// 2,600,000 elements of a list that grows, and as much again for what the allocator keeps.
 const COSTS: u64 = 256 * 1024;
 
 #[tokio::test]

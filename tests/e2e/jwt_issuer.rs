@@ -1,5 +1,5 @@
-//! [`JwtIssuer`]: signs JWTs, and serves its public keys over HTTP. The keys that it serves, and whether it answers, can be
-//! changed while a gateway uses it.
+//! [`JwtIssuer`]: signs JWTs, and serves its public keys over HTTP. The keys that it serves, and
+//! whether it answers, can be changed while a gateway uses it.
 
 use crate::mock_upstream::{Action, MockUpstream, ok, status};
 use aws_lc_rs::rand::SystemRandom;

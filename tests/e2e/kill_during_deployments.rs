@@ -9,7 +9,8 @@ use tempfile::tempdir;
 const DEPLOYMENTS: usize = 200;
 const KILLS: usize = 8;
 
-/// A flow set that shows when it is torn: both tabs carry its number, and they fill several blocks of a disk.
+/// A flow set that shows when it is torn: both tabs carry its number, and they fill several blocks
+/// of a disk.
 fn numbered(n: usize) -> Json {
     let text = format!("{n} {}", "x".repeat(8000));
     flow_set(&[page("a", "/a", &text), page("b", "/b", &text)])
@@ -29,7 +30,8 @@ async fn number(client: &Client, token: &str) -> (usize, String) {
     (n, active["rev"].as_str().unwrap().to_owned())
 }
 
-/// Numbers that differ from run to run, but are the same again for the same seed (splitmix64, Steele et al. 2014).
+/// Numbers that differ from run to run, but are the same again for the same seed (splitmix64,
+/// Steele et al. 2014).
 struct Dice(u64);
 
 impl Dice {
@@ -48,7 +50,8 @@ fn start(directory: &Path) -> Process {
     Process::start(&lines, directory)
 }
 
-/// Deploys numbers until the process is gone or all are done; gives the last one acknowledged with its revision.
+/// Deploys numbers until the process is gone or all are done; gives the last one acknowledged with
+/// its revision.
 async fn stream(
     client: &Client,
     token: &str,

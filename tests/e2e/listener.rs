@@ -1,4 +1,5 @@
-//! The listening sockets: versions of TLS, certificates, time-outs, and limits of connections and heads.
+//! The listening sockets: versions of TLS, certificates, time-outs, and limits of connections and
+//! heads.
 
 use crate::client::Client;
 use crate::harness::{Gateway, TEST_TIMEOUT, flow_set, page, public, until};
@@ -14,11 +15,13 @@ use tokio::time::timeout;
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A `ClientHello` that offers nothing newer than this version (RFC 8446 §4.1.2, RFC 2246 §7.4.1.2).
+/// A `ClientHello` that offers nothing newer than this version (RFC 8446 §4.1.2, RFC 2246
+/// §7.4.1.2).
 fn hello(minor: u8) -> Vec<u8> {
     let mut body = vec![3, minor];
     body.extend([7; 32]);
-    // no session, two cipher suites (ECDHE-ECDSA and RSA with AES-128-CBC-SHA), no compression, no extensions
+    // no session, two cipher suites (ECDHE-ECDSA and RSA with AES-128-CBC-SHA), no compression, no
+    // extensions
     body.extend([0, 0, 4, 0xc0, 0x09, 0x00, 0x2f, 1, 0]);
     let length = u8::try_from(body.len()).unwrap();
     let mut record = vec![22, 3, 1, 0, length + 4, 1, 0, 0, length];

@@ -1,5 +1,5 @@
-//! End-to-end tests: what users and attackers do with a gateway, over real sockets against the whole program. Each file
-//! is about one subject.
+//! End-to-end tests: what users and attackers do with a gateway, over real sockets against the
+//! whole program. Each file is about one subject.
 //!
 //! Helpers, each with an introduction at its head:
 //!

@@ -1,5 +1,5 @@
-//! [`MockUpstream`]: a runtime behind the gateway whose responses a test scripts, as an [`Action`] for each request. It
-//! records every byte that it receives. [`ok`] and [`status`] make responses.
+//! [`MockUpstream`]: a runtime behind the gateway whose responses a test scripts, as an [`Action`]
+//! for each request. It records every byte that it receives. [`ok`] and [`status`] make responses.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,5 @@
-//! deploy/monitoring with a real Prometheus: it scrapes flowgate, and evaluates every rule and every panel.
+//! deploy/monitoring with a real Prometheus: it scrapes flowgate, and evaluates every rule and
+//! every panel.
 
 use crate::harness::{Gateway, flow_set, page, public, until};
 use crate::mock_upstream::{Action, MockUpstream, ok};

@@ -1,4 +1,5 @@
-//! Several upstreams behind one gateway: each with its own hosts and paths, permissions, deploy lock and health check.
+//! Several upstreams behind one gateway: each with its own hosts and paths, permissions, deploy
+//! lock and health check.
 
 use crate::client::{Answer, Client, PASSWORD};
 use crate::harness::{Gateway, Process, public, until};

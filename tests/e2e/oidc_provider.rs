@@ -1,5 +1,6 @@
-//! [`OidcProvider`]: a real provider of OpenID Connect (npm's `oidc-provider`, `tests/oidc`), which signs each browser in as the
-//! user whom a test names. [`SsoBrowser`] signs in with it as a browser does.
+//! [`OidcProvider`]: a real provider of OpenID Connect (npm's `oidc-provider`, `tests/oidc`), which
+//! signs each browser in as the user whom a test names. [`SsoBrowser`] signs in with it as a
+//! browser does.
 
 use crate::client::{Answer, Client};
 use crate::harness::{Gateway, KillOnDrop};

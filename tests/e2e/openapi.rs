@@ -1,5 +1,5 @@
-//! The `OpenAPI` document: schemathesis sends what it allows and what it forbids, and compares the responses, of a gateway
-//! with its own engine and of one in front of a real Node-RED.
+//! The `OpenAPI` document: schemathesis sends what it allows and what it forbids, and compares the
+//! responses, of a gateway with its own engine and of one in front of a real Node-RED.
 
 use crate::harness::{Gateway, flow_set, page};
 use crate::node_red::NodeRed;

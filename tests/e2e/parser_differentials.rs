@@ -1,12 +1,16 @@
-//! Ambiguous requests, which programs read differently, and their outcomes: `tests/data/parser-differentials.json`.
+//! Ambiguous requests, which programs read differently, and their outcomes:
+//! `tests/data/parser-differentials.json`.
 //!
-//! Every row says what is sent (`sent`, each character a byte; over HTTP/2 `fields`, `data`, `trailers`), what the
-//! gateway does with its own engine and with an upstream, and what nginx and `HAProxy` do. An outcome is the status, or
-//! `none` without an answer, or `reset`; then whether the connection is `kept` or `closed`; then how many requests have
-//! reached the upstream. Where ours is not theirs, `why` says why.
+//! Every row says what is sent (`sent`, each character a byte; over HTTP/2 `fields`, `data`,
+//! `trailers`), what the gateway does with its own engine and with an upstream, and what nginx and
+//! `HAProxy` do. An outcome is the status, or `none` without an answer, or `reset`; then whether
+//! the connection is `kept` or `closed`; then how many requests have reached the upstream. Where
+//! ours is not theirs, `why` says why.
 //!
-//! Ours are checked here. Theirs differ from version to version, so they were observed, with nginx 1.22.1 and `HAProxy`
-//! 2.6.12 (Debian 12), by `cargo test --test e2e parser_differentials::observe -- --ignored`, which writes all columns anew.
+//! Ours are checked here. Theirs differ from version to version, so they were observed, with nginx
+//! 1.22.1 and `HAProxy` 2.6.12 (Debian 12), by
+//! `cargo test --test e2e parser_differentials::observe -- --ignored`, which writes all columns
+//! anew.
 
 use crate::client::Client;
 use crate::harness::{Gateway, flow_set, page, public, script, until};
@@ -217,7 +221,8 @@ async fn an_ambiguous_request_is_refused_counted_and_the_last_of_its_connection(
     let counted = "flowgate_requests_total{route=\"none\",method=\"POST\",status=\"4xx\"}";
     assert_eq!(gateway.metric(counted).await, Some(1.0));
 
-    // What cannot be read at all the library answers, with a status only; it is counted like all else.
+    // What cannot be read at all the library answers, with a status only; it is counted like all
+    // else.
     let long = format!(
         "GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",
         "v".repeat(20_000)

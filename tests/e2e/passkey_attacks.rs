@@ -1,4 +1,5 @@
-//! Attacks on passkeys. Each has the right passkey but for one thing, and gets the same answer as all the others.
+//! Attacks on passkeys. Each has the right passkey but for one thing, and gets the same answer as
+//! all the others.
 
 use crate::client::{Answer, Client, PASSWORD};
 use crate::harness::{Gateway, hash, until};

@@ -1,5 +1,5 @@
-//! Passkeys over HTTP: registration, sign-in, step-up, removal. [`Authenticator`] is one in software, with a key of ES256; the
-//! console's tests have Chromium's.
+//! Passkeys over HTTP: registration, sign-in, step-up, removal. [`Authenticator`] is one in
+//! software, with a key of ES256; the console's tests have Chromium's.
 
 use crate::client::{Answer, Client, PASSWORD, Request};
 use crate::harness::{Gateway, program, run_command};

@@ -1,5 +1,6 @@
-//! One client address takes at most its share of every pool: connections, memory, upstream requests. Unread responses
-//! are dropped, request bodies have a minimum rate, and bodies of anonymous clients are bounded.
+//! One client address takes at most its share of every pool: connections, memory, upstream
+//! requests. Unread responses are dropped, request bodies have a minimum rate, and bodies of
+//! anonymous clients are bounded.
 
 use crate::client::{Client, PASSWORD, Request as Asked};
 use crate::harness::{Gateway, TEST_TIMEOUT, flow_set, public, script, until};
@@ -31,7 +32,8 @@ const GREEDY: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// The address of another client.
 const HONEST: &str = "127.0.0.2";
 
-/// A part of the editor, 6.4 MB, that no buffer of the system holds: Linux lets a send buffer grow to 4 MiB (`tcp_wmem`).
+/// A part of the editor, 6.4 MB, that no buffer of the system holds: Linux lets a send buffer grow
+/// to 4 MiB (`tcp_wmem`).
 const LARGE_FILE: &str = "/vendor/monaco/dist/ts.worker.js";
 
 /// A gateway that serves the editor, with other lines.
@@ -629,8 +631,8 @@ async fn frames_that_wait_for_the_share_of_their_address_do_not_delay_those_of_o
     ]);
     gateway.deploy(&token, &flow).await;
     let mut greedy = Vec::new();
-    // Unfinished messages take the whole share, 64 KiB each; the frames behind them wait for it. They would take all of
-    // the 128 KiB that may be on their way to the engine.
+    // Unfinished messages take the whole share, 64 KiB each; the frames behind them wait for it.
+    // They would take all of the 128 KiB that may be on their way to the engine.
     for _ in 0..16 {
         let mut socket = crate::tunnel::open(&gateway, "/ws", &[]).await.unwrap();
         socket.send(part(60_000, true, false)).await.unwrap();

@@ -1,4 +1,5 @@
-//! Permissions under a condition: a recent second factor (`step_up`), or a network (`permission_networks`).
+//! Permissions under a condition: a recent second factor (`step_up`), or a network
+//! (`permission_networks`).
 
 use crate::client::PASSWORD;
 use crate::harness::{Gateway, flow_set, page, until};

@@ -3,7 +3,8 @@
 use crate::harness::{Gateway, flow_set, page};
 use serde_json::json;
 
-/// The responses to a caller without a token, a reader, a deployer (`flows.read`, `flows.write`) and an administrator.
+/// The responses to a caller without a token, a reader, a deployer (`flows.read`, `flows.write`)
+/// and an administrator.
 const TABLE: &[(&str, &str, [u16; 4])] = &[
     ("GET", "/auth/login", [200, 200, 200, 200]),
     ("POST", "/auth/token", [400, 400, 400, 400]),

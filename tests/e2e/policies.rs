@@ -1,5 +1,5 @@
-//! Policies on deployments, in front of flowgate's own engine and of an upstream: what violates one is refused with its
-//! name, and nothing changes.
+//! Policies on deployments, in front of flowgate's own engine and of an upstream: what violates one
+//! is refused with its name, and nothing changes.
 
 use crate::client::Answer;
 use crate::harness::{Gateway, program, until};

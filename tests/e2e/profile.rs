@@ -1,4 +1,5 @@
-//! Which flow is slow: profiles of the engine as JSON, for speedscope and in a terminal, and the metrics of flows.
+//! Which flow is slow: profiles of the engine as JSON, for speedscope and in a terminal, and the
+//! metrics of flows.
 
 use crate::harness::{Gateway, Process, TEST_TIMEOUT, flow_set, page, program, until};
 use crate::mock_upstream::{Action, MockUpstream};
@@ -11,7 +12,8 @@ use tokio::time::timeout;
 /// A name that is markup, and controls a terminal.
 const NAME: &str = "<script>\u{1b}[2J";
 
-/// A tab with a function node that sends itself a message again, each time after two milliseconds of work.
+/// A tab with a function node that sends itself a message again, each time after two milliseconds
+/// of work.
 fn busy() -> Vec<Json> {
     let on = |id: &str, kind: &str, wires: &str| json!({ "id": id, "type": kind, "z": "busy", "x": 1, "y": 1, "wires": [[wires]] });
     let (start, mut work) = (

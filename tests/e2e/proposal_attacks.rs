@@ -1,5 +1,5 @@
-//! Ways around the approval of a second user, in front of flowgate's own engine and of an upstream: none of them deploys
-//! anything.
+//! Ways around the approval of a second user, in front of flowgate's own engine and of an upstream:
+//! none of them deploys anything.
 
 use crate::client::{Answer, Client, PASSWORD};
 use crate::harness::{Gateway, Process, program, until};
@@ -264,7 +264,8 @@ async fn an_expired_proposal_is_closed_and_not_deployed() {
         let path = propose(gateway, &ann, &tab_with("a", "comment")).await;
         let mut last = Json::Null;
         until("it has expired", async || {
-            // A rejection for a wrong reason changes nothing, so it shows whether the proposal is open.
+            // A rejection for a wrong reason changes nothing, so it shows whether the proposal is
+            // open.
             let answer = decide(gateway, &ann, &path, "rebase").await;
             last = answer.json();
             answer.status == 409

@@ -1,4 +1,5 @@
-//! Rebasing a proposal of which others have changed the credentials meanwhile, to the engine and to an upstream.
+//! Rebasing a proposal of which others have changed the credentials meanwhile, to the engine and to
+//! an upstream.
 
 use crate::harness::Gateway;
 use crate::policies::{cases, refusal, tab_with};
@@ -27,7 +28,8 @@ async fn credentials_that_others_have_changed_conflict_with_a_change_of_their_el
         let renamed = propose(gateway, &ann, &brokers(["ann's", ""], ["", ""])).await;
         let secret = propose(gateway, &ann, &brokers(["", ""], ["ann's", ""])).await;
         let other = propose(gateway, &ann, &brokers(["", "ann's"], ["", ""])).await;
-        // Nothing but a password, and something else, so that the revision of an upstream is another one.
+        // Nothing but a password, and something else, so that the revision of an upstream is
+        // another one.
         let mut changed = brokers(["", ""], ["bob's", ""]);
         changed[1]["name"] = "of bob".into();
         let deployed = deploy(gateway, &bob, &changed).await;

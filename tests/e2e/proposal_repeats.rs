@@ -1,4 +1,5 @@
-//! The same submission again, as users of an editor press Deploy again: it is the proposal that is open already.
+//! The same submission again, as users of an editor press Deploy again: it is the proposal that is
+//! open already.
 
 use crate::client::Client;
 use crate::harness::Gateway;
@@ -31,7 +32,8 @@ async fn the_same_submission_again_is_the_proposal_that_is_open() {
             assert_eq!(propose(gateway, &ann, &broker("one")).await, first);
         }
         assert_eq!(events(gateway, "proposal.create").await.len(), 1);
-        // Of another user, with another password, of another type, or with other flows it is another one.
+        // Of another user, with another password, of another type, or with other flows it is
+        // another one.
         let others = [
             propose(gateway, &eve, &broker("one")).await,
             propose(gateway, &ann, &broker("two")).await,

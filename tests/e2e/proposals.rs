@@ -1,5 +1,6 @@
-//! Four eyes, in front of flowgate's own engine and of an upstream: a change that needs approval waits as a proposal, and
-//! another user's approval deploys it. `proposal_attacks` has the ways around it.
+//! Four eyes, in front of flowgate's own engine and of an upstream: a change that needs approval
+//! waits as a proposal, and another user's approval deploys it. `proposal_attacks` has the ways
+//! around it.
 
 use crate::client::{Answer, Client, PASSWORD};
 use crate::harness::{Gateway, hash, until};

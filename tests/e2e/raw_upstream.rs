@@ -5,7 +5,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// Calls `serve` with each connection and the head of its first request; health checks get no response.
+/// Calls `serve` with each connection and the head of its first request; health checks get no
+/// response.
 pub(crate) async fn start<F>(serve: impl Fn(TcpStream, String) -> F + Send + 'static) -> SocketAddr
 where
     F: Future<Output = ()> + Send + 'static,

@@ -1,5 +1,5 @@
-//! [`RecordingUpstream`]: a runtime behind the gateway that reads requests strictly. It records each request, and every
-//! byte that does not belong to a well-formed one.
+//! [`RecordingUpstream`]: a runtime behind the gateway that reads requests strictly. It records
+//! each request, and every byte that does not belong to a well-formed one.
 
 use crate::strict::{self, Request};
 use std::collections::BTreeMap;

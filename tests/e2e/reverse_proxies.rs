@@ -1,4 +1,5 @@
-//! [`ReverseProxy`]: `HAProxy`, nginx or Caddy as a process of its own, with a configuration of a few lines.
+//! [`ReverseProxy`]: `HAProxy`, nginx or Caddy as a process of its own, with a configuration of a
+//! few lines.
 
 use crate::harness::until;
 use std::io::Write;

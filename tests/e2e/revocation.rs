@@ -1,4 +1,5 @@
-//! An authorization that ends during a request or response ends uploads, waits, responses and streams at once.
+//! An authorization that ends during a request or response ends uploads, waits, responses and
+//! streams at once.
 
 use crate::client::{Client, PASSWORD, Request};
 use crate::harness::{Gateway, TEST_TIMEOUT, flow_set, hash, page, script, until};
@@ -27,7 +28,8 @@ async fn revoke(client: &Client, caller: &str, token: &str) {
     assert_eq!(answer.send().await.status, 200);
 }
 
-/// The users of the harness, with these permissions and this password of the deployer; `None`: without the deployer.
+/// The users of the harness, with these permissions and this password of the deployer; `None`:
+/// without the deployer.
 fn users(deployer: Option<(&str, &str)>) -> String {
     let user = |name: &str, permissions: &str, password: &str| {
         let hash = hash(password);
@@ -206,7 +208,8 @@ fn written(behind: &MockUpstream) -> Vec<String> {
         .collect()
 }
 
-/// A runtime that accepts every change of its flows; the first one after `first` milliseconds, if given.
+/// A runtime that accepts every change of its flows; the first one after `first` milliseconds, if
+/// given.
 async fn runtime(first: Option<u64>) -> MockUpstream {
     let slow = AtomicBool::new(first.is_some());
     MockUpstream::start(move |request| {

@@ -1,6 +1,8 @@
-//! Plays scenarios in headless Chromium: a script in `tests/` lists a user's actions and what the page then shows.
+//! Plays scenarios in headless Chromium: a script in `tests/` lists a user's actions and what the
+//! page then shows.
 //!
-//! The screenshots are in `target/editor-screenshots`, or in the directory that `EDITOR_SCREENSHOTS` names.
+//! The screenshots are in `target/editor-screenshots`, or in the directory that
+//! `EDITOR_SCREENSHOTS` names.
 
 use crate::client::PASSWORD;
 use crate::harness::KillOnDrop;
@@ -51,7 +53,8 @@ fn screenshots() -> PathBuf {
     )
 }
 
-/// Plays a script of `tests/` to its end, and does what its cues ask for. `gateway` is the URL of the editor.
+/// Plays a script of `tests/` to its end, and does what its cues ask for. `gateway` is the URL of
+/// the editor.
 pub async fn play(script: &str, gateway: &str, mut cue: impl FnMut(&str) + Send + 'static) {
     let _permit = SCENARIOS.acquire().await.unwrap();
     let scenario = script

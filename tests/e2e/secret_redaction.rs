@@ -1,4 +1,5 @@
-//! Readers receive no secret: neither from credentials nor from flows, also not from what is saved back unchanged.
+//! Readers receive no secret: neither from credentials nor from flows, also not from what is saved
+//! back unchanged.
 
 use crate::client::Answer;
 use crate::harness::{Gateway, Process};

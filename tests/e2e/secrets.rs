@@ -1,4 +1,5 @@
-//! No secret leaks through logs, metrics, the audit log, errors, files that others may read, or a crash.
+//! No secret leaks through logs, metrics, the audit log, errors, files that others may read, or a
+//! crash.
 
 use crate::client::{Answer, PASSWORD};
 use crate::harness::{Process, config_text, flow_set, page, program, until};

@@ -1,5 +1,5 @@
-//! Security headers: strict ones on own responses; flows and upstreams choose theirs. Other origins read nothing unless
-//! configured.
+//! Security headers: strict ones on own responses; flows and upstreams choose theirs. Other origins
+//! read nothing unless configured.
 
 use crate::client::{Answer, Client, PASSWORD};
 use crate::harness::{Gateway, flow_set, public, script};

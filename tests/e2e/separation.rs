@@ -1,5 +1,5 @@
-//! A gateway in front of an engine that runs apart, on a Unix socket: everything works as in one process, and the gateway
-//! survives the engine.
+//! A gateway in front of an engine that runs apart, on a Unix socket: everything works as in one
+//! process, and the gateway survives the engine.
 
 use crate::client::PASSWORD;
 use crate::comms_client::Channel;

@@ -1,6 +1,6 @@
-//! Users who may deploy are programs with the rights of the engine's process. They try to read what is the gateway's: in one
-//! process they can, and with an engine that runs apart, as another user or without these paths, they cannot. Only root can
-//! start an engine of another user.
+//! Users who may deploy are programs with the rights of the engine's process. They try to read what
+//! is the gateway's: in one process they can, and with an engine that runs apart, as another user
+//! or without these paths, they cannot. Only root can start an engine of another user.
 
 use crate::engine_process::{EngineProcess, command, write_file};
 use crate::harness::{Process, config_text, public, run_command};
@@ -23,7 +23,8 @@ print $socket "$key\n{\"do\":\"list\"}\n";
 print "connected ", <$socket>;
 "#;
 
-/// `GET /file?is=PATH` reads a file with a `file in` node, `GET /exec?is=COMMAND` runs a command with an `exec` node.
+/// `GET /file?is=PATH` reads a file with a `file in` node, `GET /exec?is=COMMAND` runs a command
+/// with an `exec` node.
 fn flows() -> Json {
     let node = |id: &str, kind: &str, more: Json| {
         let mut node = json!({ "id": id, "type": kind, "z": "t", "x": 1, "y": 1, "wires": [] });
@@ -149,8 +150,8 @@ fn gateway(lines: &str, directory: &Path) -> Process {
     process
 }
 
-/// The program as a user other than root, if we are root, with this directory as its own. It is opened before, because its
-/// directory may be closed to that user.
+/// The program as a user other than root, if we are root, with this directory as its own. It is
+/// opened before, because its directory may be closed to that user.
 pub fn not_as_root(arguments: &str, directory: &Path) -> Command {
     let program = File::open(env!("CARGO_BIN_EXE_flowgate")).unwrap();
     let become_user = if rustix::process::geteuid().is_root() {

@@ -1,5 +1,5 @@
-//! Flows that crash an engine apart from its gateway: the gateway stays, answers 503 and keeps its editors, and the engine
-//! falls back as it does in one process.
+//! Flows that crash an engine apart from its gateway: the gateway stays, answers 503 and keeps its
+//! editors, and the engine falls back as it does in one process.
 
 use crate::comms_client::Channel;
 use crate::engine_process::{Separated, command};

@@ -1,5 +1,5 @@
-//! Who may do what at an engine that runs apart: processes of other users at its socket, which only root can start, and
-//! callers at the routes of node packages.
+//! Who may do what at an engine that runs apart: processes of other users at its socket, which only
+//! root can start, and callers at the routes of node packages.
 
 use crate::client::{Client, PASSWORD};
 use crate::engine_process::{EngineProcess, Separated};

@@ -1,4 +1,5 @@
-//! `/gateway/tokens` and `/gateway/users`: service tokens that users make, within their own rights; and the attacks on them.
+//! `/gateway/tokens` and `/gateway/users`: service tokens that users make, within their own rights;
+//! and the attacks on them.
 
 use crate::certificate_authority::{Authority, ClientCertificate};
 use crate::client::{Answer, Client, PASSWORD};
@@ -120,7 +121,8 @@ async fn it_outlives_a_restart_and_ends_with_the_user_who_made_it() {
     let admin = gateway.sign_in("admin").await;
     assert_eq!(listed(&gateway, &admin).await[0]["creator"], "ann");
 
-    // Another password of the user does not stop machines, another user of the same name is not made by this.
+    // Another password of the user does not stop machines, another user of the same name is not
+    // made by this.
     let changed = users(ANN).replace(&hash(PASSWORD), &hash("another"));
     assert!(gateway.reload(&changed).await);
     assert_eq!(status(&gateway, "/flows", &token).await, 200);

@@ -1,4 +1,5 @@
-//! `GET /gateway/settings`: what `gateway.toml` says and what a reload would change, without its secrets.
+//! `GET /gateway/settings`: what `gateway.toml` says and what a reload would change, without its
+//! secrets.
 
 use crate::client::{Client, PASSWORD};
 use crate::harness::{Process, config_text, hash};

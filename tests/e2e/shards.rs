@@ -1,5 +1,6 @@
-//! Flows of a cluster that have a place run in an engine of their own at that member, and at another one when it fails: requests, events
-//! and deployments reach them as if there were one engine.
+//! Flows of a cluster that have a place run in an engine of their own at that member, and at
+//! another one when it fails: requests, events and deployments reach them as if there were one
+//! engine.
 
 use crate::client::Client;
 use crate::fail_over::{

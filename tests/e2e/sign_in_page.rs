@@ -1,4 +1,5 @@
-//! Pages behind a sign-in: `[[route]] sign_in = "page"`. [`Browser`] keeps the cookie as a browser does.
+//! Pages behind a sign-in: `[[route]] sign_in = "page"`. [`Browser`] keeps the cookie as a browser
+//! does.
 
 use crate::client::{Answer, Client, PASSWORD, Request};
 use crate::confused_deputy::agreeable;
@@ -12,7 +13,8 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 const ROUTE: &str =
     "[[route]]\npath = \"/dash\"\nprefix = true\npermission = \"http.read\"\nsign_in = \"page\"\n";
 
-/// A browser: it accepts pages, names the page that makes a request, and keeps the gateway's cookie.
+/// A browser: it accepts pages, names the page that makes a request, and keeps the gateway's
+/// cookie.
 #[derive(Clone)]
 pub struct Browser {
     pub client: Client,

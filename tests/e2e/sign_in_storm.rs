@@ -1,11 +1,13 @@
-//! Sign-ins under attack: storms that fill the queue for hashing, and guesses of one user from many addresses.
+//! Sign-ins under attack: storms that fill the queue for hashing, and guesses of one user from many
+//! addresses.
 
 use crate::client::{Answer, Client, Connection, PASSWORD};
 use crate::harness::{Gateway, until};
 use std::net::IpAddr;
 use tokio::sync::mpsc;
 
-/// The user's hash takes long enough (bcrypt, cost 10: some 50 ms) that a storm lasts while others sign in.
+/// The user's hash takes long enough (bcrypt, cost 10: some 50 ms) that a storm lasts while others
+/// sign in.
 fn costly_user() -> String {
     let hash = bcrypt::hash(PASSWORD, 10).unwrap();
     format!(
@@ -14,8 +16,8 @@ fn costly_user() -> String {
     )
 }
 
-/// Sign-ins of users that do not exist, each of another one, `each` from every address at the same time; their status
-/// codes in the order of the answers.
+/// Sign-ins of users that do not exist, each of another one, `each` from every address at the same
+/// time; their status codes in the order of the answers.
 async fn storm(client: &Client, from: &[IpAddr], each: usize) -> mpsc::UnboundedReceiver<u16> {
     let (done, answers) = mpsc::unbounded_channel();
     for address in from {

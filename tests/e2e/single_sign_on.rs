@@ -1,5 +1,5 @@
-//! Users who sign in with a real provider of OpenID Connect: pages, the editor's API and its channel, of the engine and in front
-//! of an upstream.
+//! Users who sign in with a real provider of OpenID Connect: pages, the editor's API and its
+//! channel, of the engine and in front of an upstream.
 
 use crate::harness::{Gateway, flow_set, script, until};
 use crate::jwt::is_closed;

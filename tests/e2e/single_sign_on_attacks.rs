@@ -1,5 +1,5 @@
-//! Attacks on the sign-in with a provider (RFC 9700, OpenID Connect Core 1.0 §16), each a test. The provider is one that says
-//! what a test wants.
+//! Attacks on the sign-in with a provider (RFC 9700, OpenID Connect Core 1.0 §16), each a test. The
+//! provider is one that says what a test wants.
 
 use crate::client::Answer;
 use crate::cluster::in_front_of;

@@ -1,5 +1,5 @@
-//! Failing storage: a full or read-only disk, torn files. Messages name the file and the remedy, nothing is
-//! overwritten, and the instructions of docs/troubleshooting.md work.
+//! Failing storage: a full or read-only disk, torn files. Messages name the file and the remedy,
+//! nothing is overwritten, and the instructions of docs/troubleshooting.md work.
 
 use crate::harness::{Process, flow_set, page, program, public, run_command, run_to_exit};
 use serde_json::{Value as Json, json};
@@ -35,8 +35,8 @@ fn data(directory: &TempDir, file: &str) -> PathBuf {
     directory.path().join("data").join(file)
 }
 
-/// All files of the data directory with their content, but for what `SQLite` makes while a database is looked at, and
-/// the lock with the number of its last process.
+/// All files of the data directory with their content, but for what `SQLite` makes while a database
+/// is looked at, and the lock with the number of its last process.
 fn content(directory: &TempDir) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(data(directory, "")).unwrap();
     let files = entries.map(|entry| entry.unwrap().path());

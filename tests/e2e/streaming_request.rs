@@ -50,8 +50,8 @@ pub struct Outcome {
 }
 
 impl StreamingRequest {
-    /// Sends the head and the first piece, and waits until the gateway has accepted the caller. `length`: of the whole
-    /// body, if it is announced.
+    /// Sends the head and the first piece, and waits until the gateway has accepted the caller.
+    /// `length`: of the whole body, if it is announced.
     pub async fn send(
         client: &Client,
         request: Request,
@@ -102,7 +102,8 @@ impl StreamingRequest {
             .is_ok_and(|sent| sent.is_ok())
     }
 
-    /// Sends the last piece, if it is still wanted, and reads the answer; `None`: the connection ended without one.
+    /// Sends the last piece, if it is still wanted, and reads the answer; `None`: the connection
+    /// ended without one.
     pub async fn end(mut self, last: &[u8]) -> Option<Outcome> {
         self.piece(last).await;
         self.pieces = None;

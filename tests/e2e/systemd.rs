@@ -1,4 +1,5 @@
-//! systemd: socket activation, `sd_notify`, the watchdog; and configuration files that change under a running gateway.
+//! systemd: socket activation, `sd_notify`, the watchdog; and configuration files that change under
+//! a running gateway.
 
 use crate::client::Client;
 use crate::harness::{

@@ -1,4 +1,5 @@
-//! The throttle of guessed passwords and tokens: which clients are blocked, which are not, and for how long.
+//! The throttle of guessed passwords and tokens: which clients are blocked, which are not, and for
+//! how long.
 
 use crate::client::{Answer, Client, PASSWORD};
 use crate::harness::{Gateway, until};

@@ -1,5 +1,5 @@
-//! Malformed and weak TLS handshakes on the TLS port. Versions, protocols, certificates and time-outs: `listener.rs`;
-//! client certificates: `client_certificates.rs`.
+//! Malformed and weak TLS handshakes on the TLS port. Versions, protocols, certificates and
+//! time-outs: `listener.rs`; client certificates: `client_certificates.rs`.
 
 use crate::client::{AcceptAnyCertificate, Client, Raw};
 use crate::harness::{Gateway, until};

@@ -1,5 +1,5 @@
-//! `flowgate top` on a terminal: its pages by keys, its order, a change of the size, and every end of it leaves the
-//! terminal as it was.
+//! `flowgate top` on a terminal: its pages by keys, its order, a change of the size, and every end
+//! of it leaves the terminal as it was.
 
 use crate::harness::{Gateway, TEST_TIMEOUT};
 use std::fs;
@@ -73,7 +73,8 @@ impl Top {
         text.trim().to_owned()
     }
 
-    /// Waits for its end; the terminal must be as before. Answers what follows on the ordinary screen.
+    /// Waits for its end; the terminal must be as before. Answers what follows on the ordinary
+    /// screen.
     fn end(mut self) -> (ExitStatus, String) {
         let since = Instant::now();
         let status = loop {

@@ -1,5 +1,5 @@
-//! Traces: a request, its call of an upstream and its deployment are spans of one trace, at a collector that nothing waits
-//! for, and clients cannot have themselves recorded.
+//! Traces: a request, its call of an upstream and its deployment are spans of one trace, at a
+//! collector that nothing waits for, and clients cannot have themselves recorded.
 
 use crate::engine_process::Separated;
 use crate::harness::{Gateway, flow_set, page, public, until};

@@ -1,4 +1,5 @@
-//! Client addresses from the PROXY protocol and `X-Forwarded-*`: from a real `HAProxy`, and malformed ones.
+//! Client addresses from the PROXY protocol and `X-Forwarded-*`: from a real `HAProxy`, and
+//! malformed ones.
 
 use crate::client::{Client, PASSWORD};
 use crate::harness::{Gateway, public, until};
@@ -148,7 +149,8 @@ async fn forwarded_headers_are_set_for_each_request_and_untrusted_ones_are_remov
         })
     };
     let own = gateway.address.to_string();
-    // Two clients on one connection of the proxy; the second one comes without TLS, and for a name of its own.
+    // Two clients on one connection of the proxy; the second one comes without TLS, and for a name
+    // of its own.
     let mut kept = gateway.connect_from(PROXY, false).await.unwrap();
     let asking = || gateway.get("/x").header("Forwarded", "for=203.0.113.9");
     kept.send(asking().header("X-Forwarded-For", "203.0.113.9, 192.0.2.1, 127.0.0.1"))
@@ -194,7 +196,8 @@ async fn forwarded_headers_are_set_for_each_request_and_untrusted_ones_are_remov
     );
 }
 
-/// Asks on a connection that begins with these bytes; gives the answer's status line, or why there is none.
+/// Asks on a connection that begins with these bytes; gives the answer's status line, or why there
+/// is none.
 async fn ask_after(
     gateway: &Gateway,
     from: IpAddr,

@@ -1,4 +1,5 @@
-//! WebSocket connections of flows through the gateway: authorization, messages, limits, and their end.
+//! WebSocket connections of flows through the gateway: authorization, messages, limits, and their
+//! end.
 
 use crate::client::{Client, Raw};
 use crate::harness::{Gateway, Process, until};

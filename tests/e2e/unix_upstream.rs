@@ -1,4 +1,5 @@
-//! An upstream that listens on a Unix socket: a server on TCP with a socket before it, through which every byte passes.
+//! An upstream that listens on a Unix socket: a server on TCP with a socket before it, through
+//! which every byte passes.
 
 use crate::comms_client::Channel;
 use crate::harness::{Gateway, public, until};

@@ -1,5 +1,5 @@
-//! The account of the gateway at a protected upstream: it signs in seldom, and clients' credentials stay at the
-//! gateway.
+//! The account of the gateway at a protected upstream: it signs in seldom, and clients' credentials
+//! stay at the gateway.
 
 use crate::authenticated_upstream::{AuthenticatedUpstream, field};
 use crate::client::Client;

@@ -1,4 +1,5 @@
-//! Connections to an upstream: which are used again, and responses that come before or beside their request.
+//! Connections to an upstream: which are used again, and responses that come before or beside their
+//! request.
 
 use crate::harness::{Gateway, TEST_TIMEOUT, public, until};
 use crate::mock_upstream::{Action, MockUpstream, ok};
@@ -18,7 +19,8 @@ fn in_front_of(address: SocketAddr, more: &str) -> Gateway {
     ))
 }
 
-/// Answers every request of every connection with these bytes; counts the connections with requests for `/x`.
+/// Answers every request of every connection with these bytes; counts the connections with requests
+/// for `/x`.
 async fn answering(answer: &'static str) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -290,7 +290,8 @@ async fn malformed_submissions_and_unknown_types_are_never_forwarded() {
     assert!(behind.received().is_empty(), "{:?}", behind.received());
 }
 
-/// A runtime that answers the first deployment with an event stream that never ends, and all others at once.
+/// A runtime that answers the first deployment with an event stream that never ends, and all others
+/// at once.
 async fn never_ending(every: Option<Duration>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

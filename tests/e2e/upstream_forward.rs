@@ -203,7 +203,8 @@ async fn a_broken_keep_alive_connection_retries_a_get_and_never_a_post() {
     .await;
     let lines = behind.config() + &public(&["/last", "/first"]) + "[server]\nworkers = 1\n";
     let gateway = Gateway::with(&lines);
-    // The upstream closes the kept connection instead of answering: another one is tried, and refuses too.
+    // The upstream closes the kept connection instead of answering: another one is tried, and
+    // refuses too.
     assert_eq!(gateway.get("/first").send().await.status, 200);
     let answer = gateway.get("/last").header("X-Try", "1").send().await;
     assert_eq!(

@@ -6,7 +6,8 @@ use serde_json::{Value as Json, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
-/// A runtime that keeps its flows as Node-RED does: without credentials, under a revision that their content has.
+/// A runtime that keeps its flows as Node-RED does: without credentials, under a revision that
+/// their content has.
 #[derive(Default)]
 struct Runtime {
     flows: Vec<Json>,
@@ -123,7 +124,8 @@ async fn each_accepted_change_is_an_entry_with_its_user_and_its_difference() {
     assert_eq!(added.json()["id"], "made1");
     let removed = gateway.request("DELETE", "/flow/made1").token(&admin);
     assert_eq!(removed.send().await.status, 204);
-    // The upstream refuses nothing here but what flowgate does: a malformed submission and a stale one are no entries.
+    // The upstream refuses nothing here but what flowgate does: a malformed submission and a stale
+    // one are no entries.
     let stale = gateway.deployment(&admin, &json!([]), Some("old"));
     assert_eq!(stale.send().await.status, 409);
 

@@ -1,4 +1,5 @@
-//! `GET /gateway/verify`: a reverse proxy asks who sends a request, for an application beside the runtime.
+//! `GET /gateway/verify`: a reverse proxy asks who sends a request, for an application beside the
+//! runtime.
 
 use crate::client::PASSWORD;
 use crate::harness::{Gateway, hash, public, until};

@@ -1,4 +1,5 @@
-//! WebSocket connections to `websocket-listener` nodes of the engine: authorization, messages, and their end.
+//! WebSocket connections to `websocket-listener` nodes of the engine: authorization, messages, and
+//! their end.
 
 use crate::client::Client;
 use crate::harness::{Gateway, public, until};

@@ -1,5 +1,5 @@
-//! [`WebSocketUpstream`]: a runtime behind the gateway that accepts `WebSocket` handshakes and echoes, or
-//! follows the [`Plan`] of a test.
+//! [`WebSocketUpstream`]: a runtime behind the gateway that accepts `WebSocket` handshakes and
+//! echoes, or follows the [`Plan`] of a test.
 
 use crate::harness::{public, until};
 use futures_util::{SinkExt, StreamExt};

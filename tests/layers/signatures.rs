@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// Splits a list in brackets, and returns its parts and the code after it. `list` begins after the bracket that opens it.
-/// `None`: it has no end.
+/// Splits a list in brackets, and returns its parts and the code after it. `list` begins after the
+/// bracket that opens it. `None`: it has no end.
 fn split_list(list: &str) -> Option<(Vec<&str>, &str)> {
     let (mut parts, mut begin, mut depth, mut before) = (Vec::new(), 0, 0, ' ');
     for (at, c) in list.char_indices() {

@@ -33,7 +33,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Whether two byte strings are equal, in a time that depends on their lengths only.
+/// Returns whether two byte strings are equal, in a time that depends on their lengths only.
 pub fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(a, b).is_ok()
 }
@@ -54,7 +54,8 @@ pub fn sha512(bytes: &[u8]) -> [u8; 64] {
     out
 }
 
-/// HMAC-SHA-1 (RFC 2104), which the codes of authenticator apps are made of (RFC 4226 §5); for nothing else.
+/// HMAC-SHA-1 (RFC 2104), which the codes of authenticator apps are made of (RFC 4226 §5); for
+/// nothing else.
 pub fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
     use aws_lc_rs::hmac;
     let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, key);

@@ -1,8 +1,10 @@
-//! Benchmarks of the engine: a hop of a message through a node, an expression, a copy, a deployment.
+//! Benchmarks of the engine: a hop of a message through a node, an expression, a copy, a
+//! deployment.
 //!
-//! `cargo bench --package engine --bench engine` prints nanoseconds of CPU time for each, all threads together, so that
-//! other work on the machine does not show. `cargo bench --package engine --bench engine -- NAME TIMES` does one of
-//! them that often and prints nothing: `tests/instructions` counts the instructions of that.
+//! `cargo bench --package engine --bench engine` prints nanoseconds of CPU time for each, all
+//! threads together, so that other work on the machine does not show.
+//! `cargo bench --package engine --bench engine -- NAME TIMES` does one of them that often and
+//! prints nothing: `tests/instructions` counts the instructions of that.
 
 use engine::Engine;
 use engine::metrics::Uncounted;
@@ -99,7 +101,8 @@ fn hops(times: u32, kind: &str) -> Outcome {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        // All messages of the array wait at first: on a slow machine for so long that the flow would be stopped.
+        // All messages of the array wait at first: on a slow machine for so long that the flow
+        // would be stopped.
         let settings = Settings {
             queue_messages: u32::MAX as usize,
             queue_bytes: u32::MAX as usize,

@@ -1,8 +1,9 @@
-//! Benchmarks of a function node without the engine around it: the cost of a message, and of a node.
-//!
-//! Times are CPU time as Linux counts it (`/proc/self/schedstat`), so that other work on the machine does not show.
-//! `cargo bench --package engine --bench function_call` prints nanoseconds per message, and bytes and microseconds per
+//! Benchmarks of a function node without the engine around it: the cost of a message, and of a
 //! node.
+//!
+//! Times are CPU time as Linux counts it (`/proc/self/schedstat`), so that other work on the
+//! machine does not show. `cargo bench --package engine --bench function_call` prints nanoseconds
+//! per message, and bytes and microseconds per node.
 
 use engine::node_info::{Container, NodeInfo};
 use engine::script::{Code, Effect, NodeContext, Sandbox, Scripts};
@@ -71,7 +72,8 @@ fn main() -> Result<(), value::Failure> {
     Ok(())
 }
 
-/// A function that puts functions of some lines into the global context, as `functionGlobalContext` does.
+/// A function that puts functions of some lines into the global context, as `functionGlobalContext`
+/// does.
 fn helpers() -> String {
     let helper = |n: usize| {
         format!(

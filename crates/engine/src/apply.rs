@@ -1,5 +1,5 @@
-//! Changes the running graph: carries out a plan's stops and waits for closing nodes (docs/reference/node-red-engine.md
-//! §1.5, §1.6). The steps that follow are in `start`.
+//! Changes the running graph: carries out a plan's stops and waits for closing nodes
+//! (docs/reference/node-red-engine.md §1.5, §1.6). The steps that follow are in `start`.
 
 use super::{Part, RunState};
 use crate::delivery::Delivery;
@@ -16,7 +16,8 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Slots of the nodes inside subflow instances: for each instance on a tab a list of them, linked by slot.
+/// Slots of the nodes inside subflow instances: for each instance on a tab a list of them, linked
+/// by slot.
 struct Inside {
     first: Vec<u32>,
     next: Vec<u32>,
@@ -40,8 +41,8 @@ impl Inside {
 }
 
 impl Thread {
-    /// Stops what the change stops. It goes on in [`Self::finish_change`], at once or when the nodes have closed; if all
-    /// threads make the change, when those of all have.
+    /// Stops what the change stops. It goes on in [`Self::finish_change`], at once or when the
+    /// nodes have closed; if all threads make the change, when those of all have.
     pub(super) fn begin_change(&mut self, mut request: ChangeRequest) {
         if self.closing.is_some() {
             self.waiting.push_back(request);
@@ -81,8 +82,8 @@ impl Thread {
         });
     }
 
-    /// The arrival at the rendezvous with the other threads, to be awaited when everything has closed. Hands over the
-    /// contexts that are theirs from now on.
+    /// The arrival at the rendezvous with the other threads, to be awaited when everything has
+    /// closed. Hands over the contexts that are theirs from now on.
     fn arrival(&self, request: &mut ChangeRequest) -> Option<impl Future<Output = ()> + use<>> {
         let rendezvous = request.rendezvous.as_mut()?;
         let shared = Arc::clone(rendezvous.shared());
@@ -103,7 +104,8 @@ impl Thread {
         })
     }
 
-    /// All threads have closed what they stop: takes over the part of the flow set that is this thread's from now on.
+    /// All threads have closed what they stop: takes over the part of the flow set that is this
+    /// thread's from now on.
     fn take_over_part(&mut self, request: &ChangeRequest) {
         let Some(rendezvous) = &request.rendezvous else {
             return;

@@ -1,4 +1,5 @@
-//! Messages of which JavaScript has a part: which nodes take them, and the part of the message that a node has just now.
+//! Messages of which JavaScript has a part: which nodes take them, and the part of the message that
+//! a node has just now.
 
 use crate::node_info::NodeInfo;
 use crate::script::ScriptMessage;
@@ -16,7 +17,7 @@ pub(crate) struct Attached {
 #[derive(Clone)]
 pub(crate) struct Part {
     pub(crate) script: ScriptMessage,
-    /// Whether the next node has got the object: another one gets a copy.
+    /// True if the next node has got the object: another one gets a copy.
     pub(crate) is_sent: bool,
 }
 
@@ -32,8 +33,9 @@ impl Attached {
         }
     }
 
-    /// Whether the node in a slot takes such messages of this node. Both must be in the same flow or instance of a subflow: code of
-    /// the one can act in the other, so users who may change one of them must be those who may change the other.
+    /// Returns whether the node in a slot takes such messages of this node. Both must be in the
+    /// same flow or instance of a subflow: code of the one can act in the other, so users who may
+    /// change one of them must be those who may change the other.
     pub(crate) fn takes(&self, slot: u32, from: &NodeInfo) -> bool {
         let taker = self.takers.get(slot as usize).and_then(Option::as_ref);
         taker.is_some_and(|taker| taker.container.path == from.container.path)
@@ -45,7 +47,7 @@ impl Attached {
         self.now = Some(Part { script, is_sent });
     }
 
-    /// Whether JavaScript has a part of the message that is handled now.
+    /// Returns whether JavaScript has a part of the message that is handled now.
     #[inline]
     pub(crate) fn is_some(&self) -> bool {
         self.now.is_some()

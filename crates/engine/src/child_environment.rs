@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 
-/// The variables of our environment that they get: for finding programs and time zones, and for proxies and
-/// certificate authorities, without which packages reach nothing in many networks. None of the gateway's secrets.
+/// The variables of our environment that they get: for finding programs and time zones, and for
+/// proxies and certificate authorities, without which packages reach nothing in many networks. None
+/// of the gateway's secrets.
 const VARIABLES: [&str; 18] = [
     "PATH",
     "TZ",

@@ -1,13 +1,14 @@
 //! Encodes values for the editor's debug sidebar: a text and the name of the value's type.
 //!
-//! Long texts, arrays and buffers are cut; values that JSON cannot represent are wrapped with `__enc__`
-//! (docs/reference/node-red-engine.md §4.3; observed on `@node-red/util` 4.1.15).
+//! Long texts, arrays and buffers are cut; values that JSON cannot represent are wrapped with
+//! `__enc__` (docs/reference/node-red-engine.md §4.3; observed on `@node-red/util` 4.1.15).
 
 use serde_json::{Map, Value as Json, json as tree};
 use std::fmt::Write;
 use value::{Failure, Value, coerce, date, json};
 
-/// The fields `msg` and `format` of a debug message; `longest` counts characters, elements and bytes.
+/// The fields `msg` and `format` of a debug message; `longest` counts characters, elements and
+/// bytes.
 pub(crate) fn encode(value: &Value, longest: usize) -> (Json, String) {
     match value {
         Value::Undefined => ("(undefined)".into(), "undefined".to_owned()),

@@ -25,14 +25,14 @@ pub(crate) enum Item {
     Message(Message),
     /// A message of which JavaScript has a part, for a node that takes such ones.
     Script(Box<ScriptMessage>),
-    /// A message with which the node is called directly, as Node-RED does with catch, status, complete and link in
-    /// nodes: the messages that the node sends take its place in the queue.
+    /// A message with which the node is called directly, as Node-RED does with catch, status,
+    /// complete and link in nodes: the messages that the node sends take its place in the queue.
     Call(Message),
     Wake(Box<Wake>),
 }
 
-/// Parts that a message counts for besides its values: its table of properties, and its place in the queue. Our choice:
-/// 512 bytes; a message with an id and a number takes some 450.
+/// Parts that a message counts for besides its values: its table of properties, and its place in
+/// the queue. Our choice: 512 bytes; a message with an id and a number takes some 450.
 const OVERHEAD: u32 = 8;
 
 /// An item and the slot of its node.

@@ -66,7 +66,8 @@ fn computed(name: &str, text: &str, outside: &Rc<Env>) -> Value {
     })
 }
 
-/// The context in which the expression of a variable is evaluated: other variables, without context stores and time.
+/// The context in which the expression of a variable is evaluated: other variables, without context
+/// stores and time.
 #[derive(Clone)]
 struct Variables(Rc<Env>);
 

@@ -1,11 +1,11 @@
-//! The engine's queue: one queue for each group of flows that wires or links join, served in turn, so that a busy flow
-//! delays others by one time slice.
+//! The engine's queue: one queue for each group of flows that wires or links join, served in turn,
+//! so that a busy flow delays others by one time slice.
 //!
 //! Deliveries of one group are first in, first out: messages spread breadth first
 //! (docs/reference/node-red-engine.md §3.1). Between groups there is no order.
 //!
-//! A group that holds more than the settings allow is *full*: its sources pause until half of that is left, and it is
-//! watched ([`Overload`]) meanwhile.
+//! A group that holds more than the settings allow is *full*: its sources pause until half of that
+//! is left, and it is watched ([`Overload`]) meanwhile.
 
 use crate::delivery::Delivery;
 use crate::overload::{Overload, Size};
@@ -40,7 +40,7 @@ struct Queue {
     taken: u64,
     /// The number of holds by nodes of the group.
     holds: usize,
-    /// Whether the group is in `ready`.
+    /// True if the group is in `ready`.
     is_ready: bool,
     is_full: bool,
     /// While the group is full, from the first check on.
@@ -148,7 +148,8 @@ impl FairQueue {
         std::mem::take(&mut self.filled).into_iter()
     }
 
-    /// Takes the next delivery of the group that is being served; when it has none, of the next group.
+    /// Takes the next delivery of the group that is being served; when it has none, of the next
+    /// group.
     pub(crate) fn next(&mut self) -> Option<Delivery> {
         loop {
             let queue = &mut self.queues[*self.ready.front()? as usize];
@@ -164,7 +165,8 @@ impl FairQueue {
         }
     }
 
-    /// Lets the sources of groups go on that are at most half full by now. Gives the groups that never get shorter.
+    /// Lets the sources of groups go on that are at most half full by now. Gives the groups that
+    /// never get shorter.
     pub(crate) fn check(&mut self, now: Instant) -> Vec<u32> {
         let mut lost = Vec::new();
         for group in self.pressure.full() {
@@ -258,7 +260,8 @@ impl FairQueue {
         }
     }
 
-    /// Puts every slot into its group. Waiting deliveries move along; those of one group keep their order.
+    /// Puts every slot into its group. Waiting deliveries move along; those of one group keep their
+    /// order.
     pub(crate) fn regroup(&mut self, groups: Vec<u32>) {
         let holding = std::mem::take(&mut self.holding);
         for slot in &holding {
@@ -391,7 +394,8 @@ mod tests {
     #[test]
     fn a_group_with_too_many_bytes_is_full_and_what_is_subtracted_was_added() {
         let mut queue = queue(1000, 6400);
-        // A message has eight parts and one for its object, one for its payload, and one for every 64 bytes of it.
+        // A message has eight parts and one for its object, one for its payload, and one for every
+        // 64 bytes of it.
         push(&mut queue, 0, &"x".repeat(5700));
         assert_eq!(queue.size(0).parts, 8 + 1 + 1 + 89);
         assert!(!queue.pressure.any());

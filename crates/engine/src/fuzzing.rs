@@ -17,7 +17,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use value::{Extent, Failure, Message, Object, Path, Value, coerce, json as text};
 
-/// Checks that a parsed value is written so that it parses to the same value, and that strict JSON is JSON.
+/// Checks that a parsed value is written so that it parses to the same value, and that strict JSON
+/// is JSON.
 pub fn json(data: &[u8]) {
     let strict = json::text(data);
     let Ok(given) = std::str::from_utf8(data) else {
@@ -63,17 +64,17 @@ pub fn host_frame(data: &[u8]) {
     crate::node_host::fuzzing::frames(data);
 }
 
-/// Checks that an expression compiles or fails with an error. It is not run: it may take as long as its time limit
-/// allows.
+/// Checks that an expression compiles or fails with an error. It is not run: it may take as long as
+/// its time limit allows.
 pub fn jsonata(data: &[u8]) {
     if let Ok(given) = std::str::from_utf8(data) {
         let _ = Jsonata::compile(given);
     }
 }
 
-/// Checks that a regular expression compiles or fails with an error, and that a search ends: with a match, without one,
-/// or because it took too many steps. The searched text is the part after the last newline, repeated. (libFuzzer
-/// watches the clock.)
+/// Checks that a regular expression compiles or fails with an error, and that a search ends: with a
+/// match, without one, or because it took too many steps. The searched text is the part after the
+/// last newline, repeated. (libFuzzer watches the clock.)
 pub fn regex(data: &[u8]) {
     let Some((flags, given)) = data.split_first() else {
         return;
@@ -105,8 +106,9 @@ pub fn regex(data: &[u8]) {
     }
 }
 
-/// Nests values in every way that nodes can, without regard to their size, and checks that the size each value reports
-/// is exact; that one within the limits can be written, compared and converted; and that any can be shown and dropped.
+/// Nests values in every way that nodes can, without regard to their size, and checks that the size
+/// each value reports is exact; that one within the limits can be written, compared and converted;
+/// and that any can be shown and dropped.
 ///
 /// It runs on a stack of the size that the engine has.
 pub fn deep(data: &[u8]) {

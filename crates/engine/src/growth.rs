@@ -1,5 +1,6 @@
-//! Work that grows with flows, messages or connections, at two sizes, the larger one four times the smaller.
-//! `tests/instructions` counts the instructions between [`start_counting`] and [`stop_counting`] and compares the two.
+//! Work that grows with flows, messages or connections, at two sizes, the larger one four times the
+//! smaller. `tests/instructions` counts the instructions between [`start_counting`] and
+//! [`stop_counting`] and compares the two.
 
 use crate::Engine;
 use crate::context::Contexts;
@@ -19,7 +20,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
-/// A case: its name, its smaller size, and the function that does it between `start_counting` and `stop_counting`.
+/// A case: its name, its smaller size, and the function that does it between `start_counting` and
+/// `stop_counting`.
 type Case = (&'static str, usize, fn(usize));
 
 const CASES: &[Case] = &[
@@ -294,7 +296,8 @@ fn debug_flood(n: usize) {
     stop_counting();
 }
 
-/// What the node host gets of foreign nodes that name brokers, which name others, and of subflows that have one in them.
+/// What the node host gets of foreign nodes that name brokers, which name others, and of subflows
+/// that have one in them.
 fn host_flow_set(n: usize) {
     let foreign =
         |n| json!({ "id": format!("f{n}"), "type": "foreign", "b": format!("b{n}"), "wires": [] });

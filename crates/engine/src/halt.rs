@@ -1,7 +1,7 @@
 //! Stops flows whose queue, or the memory of the program, would grow without end.
 //!
-//! Their waiting messages are dropped and counted, and their nodes close as in a deployment. The next deployment starts
-//! them again.
+//! Their waiting messages are dropped and counted, and their nodes close as in a deployment. The
+//! next deployment starts them again.
 
 use crate::event_loop::{Change, ChangeRequest, Thread};
 use crate::instance::Instance;
@@ -18,7 +18,8 @@ use std::time::Instant;
 const NOTIFICATION: u32 = 60_000;
 
 impl Thread {
-    /// Relieves the queue and the memory: lets sources pause or go on, and stops flows that grow without end.
+    /// Relieves the queue and the memory: lets sources pause or go on, and stops flows that grow
+    /// without end.
     pub(super) fn relieve(&mut self, now: Instant) {
         if self.state.pressure.any() {
             for group in self.state.queue.filled() {

@@ -42,13 +42,14 @@ pub struct Request {
     pub body: Bytes,
     /// The address of the client.
     pub address: IpAddr,
-    /// Whether it came over TLS.
+    /// True if it came over TLS.
     pub secure: bool,
     /// The user who has signed in, if any.
     pub user: Option<User>,
 }
 
-/// A user as flows see them in `msg.req.user`: with the names that users of the stock runtime have there.
+/// A user as flows see them in `msg.req.user`: with the names that users of the stock runtime have
+/// there.
 #[derive(Debug)]
 pub struct User {
     /// The user's name.
@@ -77,21 +78,22 @@ pub struct Exchange {
     pub responder: Arc<Responder>,
 }
 
-/// Replies up to this size are not charged. Our choice: one address, with 256 connections of 100 streams each, can hold
-/// 25 MiB of them.
+/// Replies up to this size are not charged. Our choice: one address, with 256 connections of 100
+/// streams each, can hold 25 MiB of them.
 const SMALL: usize = 1024;
 
 /// Memory that is charged to the address of an unauthenticated client.
 #[derive(Debug)]
 pub struct Memory {
-    /// The grant for the request. Released by the response, or when no flow can respond any more: until then, the
-    /// request of a disconnected client stays charged.
+    /// The grant for the request. Released by the response, or when no flow can respond any more:
+    /// until then, the request of a disconnected client stays charged.
     pub request: Grant,
     /// Of the reply; empty until there is one.
     pub reply: Grant,
 }
 
-/// The reply, with the grant for its memory; an error: it exceeds the memory of an unauthenticated client.
+/// The reply, with the grant for its memory; an error: it exceeds the memory of an unauthenticated
+/// client.
 pub type Answer = Result<(Reply, Option<Grant>), Exhausted>;
 
 /// The way back to the client: `msg.res` carries a reference to it. The first answer counts.
@@ -106,20 +108,20 @@ struct Waiting {
 }
 
 impl Responder {
-    /// Creates a responder and the receiver of its response. `memory`: the grants to which the request and the response
-    /// are charged.
+    /// Creates a responder and the receiver of its response. `memory`: the grants to which the
+    /// request and the response are charged.
     pub fn new(memory: Option<Memory>) -> (Arc<Self>, oneshot::Receiver<Result<Answer, Error>>) {
         let (sender, receiver) = oneshot::channel();
         let waiting = Waiting { sender, memory };
         (Arc::new(Self(Mutex::new(Some(waiting)))), receiver)
     }
 
-    /// Whether an answer was given before.
+    /// Returns whether an answer was given before.
     pub fn is_answered(&self) -> bool {
         self.0.lock().is_none()
     }
 
-    /// Whether the client is gone without an answer.
+    /// Returns whether the client is gone without an answer.
     pub(super) fn is_abandoned(&self) -> bool {
         let waiting = self.0.lock();
         waiting
@@ -148,8 +150,8 @@ impl Responder {
     }
 }
 
-/// Charges a reply as soon as it exists: a flow makes replies faster than clients read them. One that is larger than
-/// the share of an address takes all of that share.
+/// Charges a reply as soon as it exists: a flow makes replies faster than clients read them. One
+/// that is larger than the share of an address takes all of that share.
 fn charged(reply: Reply, memory: Option<Grant>) -> Answer {
     let mut memory = memory.filter(|_| reply.body.len() > SMALL);
     if let Some(memory) = &mut memory {
@@ -169,8 +171,8 @@ pub struct Endpoint {
     pub(super) thread: usize,
 }
 
-/// The rank of an endpoint among those of other threads: the first one wins, as on one thread. Those of one thread are in
-/// the order in which they were registered.
+/// The rank of an endpoint among those of other threads: the first one wins, as on one thread.
+/// Those of one thread are in the order in which they were registered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     /// The number of the change that started its node.
@@ -179,8 +181,8 @@ pub(super) struct Rank {
     pub tab: usize,
 }
 
-/// The endpoints of running http-in nodes, in the order in which the nodes registered them; the first that matches wins,
-/// as in Express.
+/// The endpoints of running http-in nodes, in the order in which the nodes registered them; the
+/// first that matches wins, as in Express.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Endpoints {
     entries: Vec<Arc<Entry>>,
@@ -239,8 +241,8 @@ impl Endpoints {
         retained
     }
 
-    /// The endpoint for a request; HEAD is answered by GET's. Paths match case-insensitively, a trailing slash is
-    /// ignored.
+    /// The endpoint for a request; HEAD is answered by GET's. Paths match case-insensitively, a
+    /// trailing slash is ignored.
     pub(super) fn find(&self, method: &Method, path: &str) -> Option<Endpoint> {
         if self.entries.is_empty() {
             return None;

@@ -1,5 +1,5 @@
-//! The path of an http-in node's endpoint, as Express 4 reads it (`path-to-regexp` 0.1.12), and whether a request's
-//! fits.
+//! The path of an http-in node's endpoint, as Express 4 reads it (`path-to-regexp` 0.1.12), and
+//! whether a request's fits.
 //!
 //! Knows texts only. Plain paths and those with whole `:name` segments need no regular expression.
 
@@ -105,7 +105,8 @@ fn matched(segments: &[Segment], path: &str) -> Option<Params> {
     parts.next().is_none().then_some(params)
 }
 
-/// The regular expression of a path, and the names of its groups: those of the parameters, numbers for the others.
+/// The regular expression of a path, and the names of its groups: those of the parameters, numbers
+/// for the others.
 fn translate(path: &str) -> (String, Vec<SmolStr>) {
     let mut out = String::from("^");
     let mut named: Vec<(usize, SmolStr)> = Vec::new();
@@ -194,7 +195,8 @@ fn strip<'t>(text: &'t str, sign: &'static str) -> (&'static str, &'t str) {
     }
 }
 
-/// The name of each group of a regular expression: that of the parameter that begins there, or the next number.
+/// The name of each group of a regular expression: that of the parameter that begins there, or the
+/// next number.
 fn groups(source: &str, named: &[(usize, SmolStr)]) -> Vec<SmolStr> {
     let bytes = source.as_bytes();
     let mut number = 0;

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// A running node, as timers, futures and endpoints refer to it: a slot is used again, an epoch never.
+/// A running node, as timers, futures and endpoints refer to it: a slot is used again, an epoch
+/// never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Instance {
     pub slot: u32,
@@ -16,7 +17,8 @@ pub(crate) struct TimerId(pub(crate) Instant, pub(crate) u64);
 /// The longest delay of a timer in Node.js, in milliseconds.
 const MAX_DELAY: f64 = 2_147_483_647.0;
 
-/// The delay of a timer as Node.js takes it: whole milliseconds, and one in place of a delay below or beyond its range.
+/// The delay of a timer as Node.js takes it: whole milliseconds, and one in place of a delay below
+/// or beyond its range.
 pub(crate) fn timer_delay(milliseconds: f64) -> Duration {
     let delay = if (1.0..=MAX_DELAY).contains(&milliseconds) {
         milliseconds.trunc()

@@ -1,4 +1,5 @@
-//! The groups of flows whose deliveries keep their order: flows that wires, links or static link calls join.
+//! The groups of flows whose deliveries keep their order: flows that wires, links or static link
+//! calls join.
 
 /// Disjoint sets of flows (union by smaller index, path halving).
 pub(crate) struct JoinedFlows(Vec<u32>);

@@ -1,7 +1,7 @@
 //! Until when this process may run flows, where another machine runs them when it does not.
 //!
-//! Nothing of flows happens later: the event loop looks before it delivers messages. A process that was stopped, or cut off from what
-//! extends the lease, ends itself; it does not wait for an order.
+//! Nothing of flows happens later: the event loop looks before it delivers messages. A process that
+//! was stopped, or cut off from what extends the lease, ends itself; it does not wait for an order.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use std::time::Duration;
 /// The end of the lease in nanoseconds of [`now`]; the largest number: it does not end.
 static UNTIL: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// The time since the machine was started, in which it may have slept (`CLOCK_BOOTTIME`): the same for all processes of a machine,
-/// and not changed by those who set clocks.
+/// The time since the machine was started, in which it may have slept (`CLOCK_BOOTTIME`): the same
+/// for all processes of a machine, and not changed by those who set clocks.
 pub fn now() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
@@ -32,7 +32,8 @@ pub fn left() -> Option<Duration> {
     }
 }
 
-/// Ends the process if the lease has ended. At once: nothing that it would still do may reach the world.
+/// Ends the process if the lease has ended. At once: nothing that it would still do may reach the
+/// world.
 pub fn check() {
     if left() == Some(Duration::ZERO) {
         std::process::abort();

@@ -1,7 +1,8 @@
 //! Our own runtime: flows, nodes, messages, on threads of their own.
 //!
-//! A message's way: [`node::Host::send`] → the queue of [`state`] → [`event_loop`] → [`node::Node::receive`].
-//! A deployment's way: [`Engine::apply`] → [`apply`]: stop and wait → [`start`]: [`flows::running`], wires, nodes.
+//! A message's way: [`node::Host::send`] → the queue of [`state`] → [`event_loop`] →
+//! [`node::Node::receive`]. A deployment's way: [`Engine::apply`] → [`apply`]: stop and wait →
+//! [`start`]: [`flows::running`], wires, nodes.
 
 mod apply;
 mod attached;
@@ -159,7 +160,7 @@ struct Shared {
     placement: ArcSwap<Placement>,
     /// The number of changes that all threads were asked for.
     changes: Mutex<u64>,
-    /// Whether function nodes may run in the node host.
+    /// True if function nodes may run in the node host.
     hosts_functions: bool,
 }
 
@@ -193,7 +194,8 @@ impl Engine {
         Ok(Self(shared))
     }
 
-    /// Applies a plan: stops, waits for the closes, rewires, starts. Returns when everything is live.
+    /// Applies a plan: stops, waits for the closes, rewires, starts. Returns when everything is
+    /// live.
     pub async fn apply(
         &self,
         plan: Plan,
@@ -223,8 +225,9 @@ impl Engine {
         self.0.stopped().clone()
     }
 
-    /// Hands an inject node, or any other, an empty message, as `POST /inject/:id` does; `body` is the request's
-    /// JSON, with `__user_inject_props__` or without (docs/reference/node-red-engine.md §4.3).
+    /// Hands an inject node, or any other, an empty message, as `POST /inject/:id` does; `body` is
+    /// the request's JSON, with `__user_inject_props__` or without
+    /// (docs/reference/node-red-engine.md §4.3).
     pub async fn inject(&self, id: &str, body: Option<Json>) -> Result<(), Error> {
         let message = body
             .filter(|b| b.get("__user_inject_props__").is_some())
@@ -239,7 +242,8 @@ impl Engine {
         receive.await.map_err(|_| Error::Gone)?
     }
 
-    /// Switches debug nodes on or off. All that exist are switched, even if one does not. Every thread answers.
+    /// Switches debug nodes on or off. All that exist are switched, even if one does not. Every
+    /// thread answers.
     pub async fn set_debug(&self, ids: Vec<String>, active: bool) -> Result<(), Error> {
         let mut by_thread = vec![Vec::new(); self.0.threads.len()];
         for id in ids {
@@ -273,7 +277,8 @@ impl Engine {
         receive.await.map_err(|_| Error::Gone)?
     }
 
-    /// Takes a profile of this duration. It ends without one when the caller does not wait for it any more.
+    /// Takes a profile of this duration. It ends without one when the caller does not wait for it
+    /// any more.
     pub async fn profile(&self, duration: Duration) -> Result<Profile, Error> {
         let mut answers = Vec::new();
         for thread in &self.0.threads {
@@ -309,8 +314,9 @@ impl Engine {
             || self.listening(path).is_some()
     }
 
-    /// Sends a request to an endpoint and waits for the flow's response, for as long as the caller does. `memory`: the
-    /// grants to which the request and the response are charged; the response until its grant is dropped.
+    /// Sends a request to an endpoint and waits for the flow's response, for as long as the caller
+    /// does. `memory`: the grants to which the request and the response are charged; the response
+    /// until its grant is dropped.
     pub async fn call(
         &self,
         endpoint: http::Endpoint,
@@ -339,7 +345,8 @@ impl Engine {
         })
     }
 
-    /// The sender for the events of a connection to a websocket-listener node. An error: the engine has ended.
+    /// The sender for the events of a connection to a websocket-listener node. An error: the engine
+    /// has ended.
     pub fn join(
         &self,
         listening: &ws_endpoints::Listening,
@@ -356,18 +363,20 @@ impl Engine {
         }
     }
 
-    /// Who decides about a request to this canonical path of the admin API, in lower case; `None`: no npm package has
-    /// added a route for it.
+    /// Who decides about a request to this canonical path of the admin API, in lower case; `None`:
+    /// no npm package has added a route for it.
     pub fn package_access(&self, method: &hyper::Method, path: &str) -> Option<PackageAccess> {
         self.0.packages.access(method, path)
     }
 
-    /// Whether the engine has this type of nodes, or an npm package of its node host has it.
+    /// Returns whether the engine has this type of nodes, or an npm package of its node host has
+    /// it.
     pub fn knows(&self, kind: &str) -> bool {
         nodes::knows(kind) || self.0.packages.has(kind)
     }
 
-    /// The npm packages that are left out, because each has ended the node host several times in a row.
+    /// The npm packages that are left out, because each has ended the node host several times in a
+    /// row.
     pub fn packages_left_out(&self) -> Arc<BTreeSet<SmolStr>> {
         self.0.packages.left_out()
     }
@@ -377,13 +386,15 @@ impl Engine {
         self.0.packages.errors()
     }
 
-    /// The node sets that packages make of subflows, by `package/set`, as the node host has loaded them last.
+    /// The node sets that packages make of subflows, by `package/set`, as the node host has loaded
+    /// them last.
     pub fn packaged_subflows(&self) -> Arc<BTreeMap<String, PackagedSubflow>> {
         self.0.packages.packaged_subflows()
     }
 
-    /// Restarts the node host, which loads the packages that are there now, without these node sets (`package/set`).
-    /// Returns when it has loaded them; native flows run on meanwhile. An error: there is none.
+    /// Restarts the node host, which loads the packages that are there now, without these node sets
+    /// (`package/set`). Returns when it has loaded them; native flows run on meanwhile. An error:
+    /// there is none.
     pub async fn reload_packages(&self, disabled: Vec<String>) -> Result<(), Error> {
         let (ready, receive) = oneshot::channel();
         self.first()
@@ -391,7 +402,7 @@ impl Engine {
         receive.await.map_err(|_| Error::NodeHostDown)
     }
 
-    /// Whether the node host takes requests: its first flow set has started.
+    /// Returns whether the node host takes requests: its first flow set has started.
     pub fn serves_packages(&self) -> bool {
         self.0.packages.is_up()
     }

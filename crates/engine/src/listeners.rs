@@ -1,5 +1,5 @@
-//! The catch, status and complete nodes, by flow: they receive errors, status and completed messages
-//! (docs/reference/node-red-engine.md §3.2).
+//! The catch, status and complete nodes, by flow: they receive errors, status and completed
+//! messages (docs/reference/node-red-engine.md §3.2).
 
 use crate::node_info::NodeInfo;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -21,7 +21,7 @@ pub(super) struct Listeners {
 pub(super) struct Flow {
     /// The flow around it, and the instance's id there, if this is a subflow.
     pub parent: Option<(SmolStr, SmolStr)>,
-    /// Whether status stays inside.
+    /// True if status stays inside.
     pub status_port: bool,
     catch: Scopes,
     status: Scopes,
@@ -42,9 +42,9 @@ struct Listener {
     /// Its number in the order in which listeners were added.
     number: usize,
     slot: u32,
-    /// Whether it listens to its group only.
+    /// True if it listens to its group only.
     grouped: bool,
-    /// Whether it listens to all nodes of the flow.
+    /// True if it listens to all nodes of the flow.
     to_all: bool,
     uncaught: bool,
     group: Option<SmolStr>,
@@ -83,8 +83,9 @@ impl Listeners {
         );
     }
 
-    /// Adds a running node, if it is a listener. `text` is its element with running ids; `own` are the
-    /// targets of its own output, which it must not listen to (docs/reference/node-red-engine.md §3.2).
+    /// Adds a running node, if it is a listener. `text` is its element with running ids; `own` are
+    /// the targets of its own output, which it must not listen to
+    /// (docs/reference/node-red-engine.md §3.2).
     pub(super) fn add(&mut self, info: &NodeInfo, slot: u32, text: &str, own: &FxHashSet<SmolStr>) {
         let Ok(properties) = serde_json::from_str::<Properties>(text) else {
             return;
@@ -132,7 +133,8 @@ impl Listeners {
 }
 
 impl Flow {
-    /// Catch nodes that take an error reported by a node, nearest group first; `uncaught` ones only if no other does.
+    /// Catch nodes that take an error reported by a node, nearest group first; `uncaught` ones only
+    /// if no other does.
     pub(super) fn catching(&self, reporter: &NodeInfo) -> Vec<u32> {
         let mut found = self.catch.of(reporter);
         found.sort_by_key(|(distance, l)| (*distance, l.to_all, l.uncaught));

@@ -1,5 +1,5 @@
-//! The load of each group of joined flows, and how late timers fire, for monitoring. The engine's thread writes, the
-//! page of metrics reads; neither waits for the other.
+//! The load of each group of joined flows, and how late timers fire, for monitoring. The engine's
+//! thread writes, the page of metrics reads; neither waits for the other.
 
 use arc_swap::ArcSwap;
 use smol_str::SmolStr;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The upper bounds of the buckets of [`Lateness`], in seconds. Our choice: from the resolution of timers to a flow that
-/// stands still.
+/// The upper bounds of the buckets of [`Lateness`], in seconds. Our choice: from the resolution of
+/// timers to a flow that stands still.
 pub const LATENESS_SECONDS: [f64; 10] =
     [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 5.0];
 
@@ -21,7 +21,8 @@ pub struct Load {
     pub lateness: Lateness,
 }
 
-/// The load of a group of flows that wires, links or link calls join. The engine's thread is its only writer.
+/// The load of a group of flows that wires, links or link calls join. The engine's thread is its
+/// only writer.
 #[derive(Debug)]
 pub struct FlowLoad {
     /// The id of its first tab in the flow set, `global` for global config nodes, or `other`.

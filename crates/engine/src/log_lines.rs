@@ -8,8 +8,8 @@ use tokio::time::{Duration, sleep};
 /// Bytes of a line; the rest is another line. Our choice: a stack.
 const MAX_LINE: usize = 4096;
 
-/// Lines that are read at once, and the pause after them: a process that writes without end waits, and slows down by
-/// itself. Our choice: a thousand lines a second.
+/// Lines that are read at once, and the pause after them: a process that writes without end waits,
+/// and slows down by itself. Our choice: a thousand lines a second.
 const LINES: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 

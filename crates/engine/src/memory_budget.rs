@@ -1,17 +1,20 @@
-//! The memory budget of the whole program: near it sources pause, above it the flows with the largest queues are stopped.
+//! The memory budget of the whole program: near it sources pause, above it the flows with the
+//! largest queues are stopped.
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The interval between two looks at the memory in use. Our choice: a look takes some 10 µs, and a fast source reads
-/// 100 MB meanwhile.
+/// The interval between two looks at the memory in use. Our choice: a look takes some 10 µs, and a
+/// fast source reads 100 MB meanwhile.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// The time that freed memory has to return to the system after flows were stopped, before others are. Our choice.
+/// The time that freed memory has to return to the system after flows were stopped, before others
+/// are. Our choice.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 /// Sources pause when this part of the budget is left: a tenth. Our choice.
 const RESERVE: u64 = 10;
-/// A queue that holds less than this part of the budget is not worth stopping its flows. Our choice.
+/// A queue that holds less than this part of the budget is not worth stopping its flows. Our
+/// choice.
 const WORTHWHILE: u64 = 100;
 
 /// The memory that the program needs, compared with its budget.
@@ -33,7 +36,8 @@ pub(crate) struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    /// Of this many bytes; `None`: of half of the memory that the machine has, or its control group.
+    /// Of this many bytes; `None`: of half of the memory that the machine has, or its control
+    /// group.
     pub(crate) fn new(bytes: Option<u64>) -> Self {
         Self {
             bytes: bytes.unwrap_or_else(|| available() / 2),
@@ -63,7 +67,7 @@ impl MemoryBudget {
         })
     }
 
-    /// Whether to stop the flows that hold this much is worth it.
+    /// Returns whether to stop the flows that hold this much is worth it.
     pub(crate) fn is_worthwhile(&self, bytes: u64) -> bool {
         bytes > self.bytes / WORTHWHILE
     }

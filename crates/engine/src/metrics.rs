@@ -1,4 +1,5 @@
-//! The counts that the engine makes for monitoring. The program that embeds it registers and shows them.
+//! The counts that the engine makes for monitoring. The program that embeds it registers and shows
+//! them.
 
 use crate::load::Load;
 use crate::stopped_flows::Reason;
@@ -34,8 +35,8 @@ pub struct NodeType {
     pub messages: Counter,
     /// Errors that they reported.
     pub errors: Counter,
-    /// Messages that were dropped: by them as sources while their flow was full, or from their queue when their flow was
-    /// stopped.
+    /// Messages that were dropped: by them as sources while their flow was full, or from their
+    /// queue when their flow was stopped.
     pub dropped: Counter,
 }
 

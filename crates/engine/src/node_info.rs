@@ -1,4 +1,5 @@
-//! The data about a running node: its ids, its type and name, what it is in, its environment variables.
+//! The data about a running node: its ids, its type and name, what it is in, its environment
+//! variables.
 
 use crate::env::Env;
 use flows::Node;
@@ -12,7 +13,8 @@ use value::Value;
 pub struct NodeInfo {
     /// Id in the running graph (`<instance>-<template>` inside a subflow).
     pub id: SmolStr,
-    /// Its element in the flow set with which it was started: a node that is only moved is not started again.
+    /// Its element in the flow set with which it was started: a node that is only moved is not
+    /// started again.
     pub node: Arc<Node>,
     /// `name`, if the node has that property; it may be empty.
     pub name: Option<SmolStr>,
@@ -23,7 +25,8 @@ pub struct NodeInfo {
 /// What a running node is in; all nodes of a flow that are in the same group share it.
 #[derive(Debug, Default)]
 pub struct Container {
-    /// Id of the tab or subflow instance, whose `flow` context its nodes have; empty for global config nodes.
+    /// Id of the tab or subflow instance, whose `flow` context its nodes have; empty for global
+    /// config nodes.
     pub z: SmolStr,
     /// Ids from the tab down, joined by `/`: `T1` or `T1/I`.
     pub path: SmolStr,

@@ -1,5 +1,6 @@
-//! A map in the order of insertion whose entries are removed in logarithmic time; `IndexMap::shift_remove` takes linear
-//! time, and a deployment removes all nodes that use a broker or a listener.
+//! A map in the order of insertion whose entries are removed in logarithmic time;
+//! `IndexMap::shift_remove` takes linear time, and a deployment removes all nodes that use a broker
+//! or a listener.
 
 use rustc_hash::FxHashMap;
 use std::borrow::Borrow;
@@ -50,7 +51,7 @@ impl<K: Hash + Eq, V> OrderedMap<K, V> {
         self.values.len()
     }
 
-    /// Whether there is no value.
+    /// Returns whether there is no value.
     pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty()
     }

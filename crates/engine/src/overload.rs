@@ -1,14 +1,15 @@
 //! The watch over a full group of flows: whether it ever gets shorter.
 //!
-//! The sources of a full group pause, so its queue gets shorter unless the flows themselves make more messages than they
-//! consume: a loop that doubles, or messages that circle.
+//! The sources of a full group pause, so its queue gets shorter unless the flows themselves make
+//! more messages than they consume: a loop that doubles, or messages that circle.
 
 use std::time::{Duration, Instant};
 
-/// Generations in succession that grow before a group is given up. Our choice: a flow that splits large messages grows
-/// once or twice.
+/// Generations in succession that grow before a group is given up. Our choice: a flow that splits
+/// large messages grows once or twice.
 const GENERATIONS: u32 = 3;
-/// A full group that has not become shorter for this long is given up. Our choice: six times the limit of a function.
+/// A full group that has not become shorter for this long is given up. Our choice: six times the
+/// limit of a function.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// What sources had read before they paused arrives within this time. Our choice.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -28,8 +29,8 @@ impl Size {
         self.parts.saturating_mul(value::PART as u64)
     }
 
-    /// Whether it is half as large again as another one, in messages or bytes: each node that adds a property to its
-    /// messages makes a queue grow a little.
+    /// Returns whether it is half as large again as another one, in messages or bytes: each node
+    /// that adds a property to its messages makes a queue grow a little.
     fn outgrows(self, other: Self) -> bool {
         self.messages > other.messages + other.messages / 2
             || self.parts > other.parts + other.parts / 2
@@ -62,7 +63,8 @@ impl Overload {
         }
     }
 
-    /// Whether the group is to be given up: it has grown for three generations, or has not become shorter for 30 s.
+    /// Returns whether the group is to be given up: it has grown for three generations, or has not
+    /// become shorter for 30 s.
     pub(crate) fn is_lost(&mut self, size: Size, taken: u64, now: Instant) -> bool {
         if taken >= self.ends {
             let grew = size.outgrows(self.generation);
@@ -92,7 +94,7 @@ mod tests {
         Size { messages, parts }
     }
 
-    /// Whether the group is given up, for its sizes at the end of each generation.
+    /// Returns whether the group is given up, for its sizes at the end of each generation.
     fn lost(sizes: &[usize]) -> bool {
         let now = Instant::now();
         let (mut taken, mut before) = (7, 1000);

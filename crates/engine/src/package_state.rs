@@ -1,6 +1,6 @@
-//! The packages of the node host, as it reports them: whether it can be reached over HTTP, the routes that packages add
-//! to the admin API (`RED.httpAdmin`), the types that packages have, and the packages that are left out because they end
-//! the host.
+//! The packages of the node host, as it reports them: whether it can be reached over HTTP, the
+//! routes that packages add to the admin API (`RED.httpAdmin`), the types that packages have, and
+//! the packages that are left out because they end the host.
 //!
 //! The engine's thread writes it, every worker reads it without a lock.
 
@@ -71,7 +71,8 @@ pub struct PackagedSubflow {
 struct AdminRoute {
     /// `None`: all.
     method: Option<Method>,
-    /// What its paths begin with, in lower case: most requests are for others, and need no regular expression.
+    /// What its paths begin with, in lower case: most requests are for others, and need no regular
+    /// expression.
     begin: String,
     path: PathPattern,
     access: PackageAccess,
@@ -87,10 +88,10 @@ pub(crate) struct ReportedRoute {
     path: String,
     #[serde(default)]
     is_regex: bool,
-    /// Whether the paths below belong to it too (`use`).
+    /// True if the paths below belong to it too (`use`).
     #[serde(default)]
     below: bool,
-    /// Whether it asks for permissions.
+    /// True if it asks for permissions.
     #[serde(default)]
     asks: bool,
 }
@@ -101,7 +102,7 @@ impl PackageState {
         self.is_up.store(is_up, Ordering::Relaxed);
     }
 
-    /// Whether the host can be reached.
+    /// Returns whether the host can be reached.
     pub(crate) fn is_up(&self) -> bool {
         self.is_up.load(Ordering::Relaxed)
     }
@@ -112,7 +113,7 @@ impl PackageState {
         self.has_warned.store(false, Ordering::Relaxed);
     }
 
-    /// Whether a package has this type.
+    /// Returns whether a package has this type.
     pub(crate) fn has(&self, kind: &str) -> bool {
         self.types.load().contains(kind)
     }
@@ -147,7 +148,8 @@ impl PackageState {
         self.left_out.load_full()
     }
 
-    /// Replaces the routes. They stay when the host ends: their paths do not become endpoints meanwhile.
+    /// Replaces the routes. They stay when the host ends: their paths do not become endpoints
+    /// meanwhile.
     pub(crate) fn set_routes(&self, reported: &[ReportedRoute]) {
         let mut routes: Vec<AdminRoute> = Vec::new();
         let mut patterns = 0;
@@ -189,7 +191,8 @@ impl PackageState {
         self.routes.store(routes.into());
     }
 
-    /// Who decides about a request to a path of the admin API, in lower case; `None`: no package has this route.
+    /// Who decides about a request to a path of the admin API, in lower case; `None`: no package
+    /// has this route.
     pub(crate) fn access(&self, method: &Method, path: &str) -> Option<PackageAccess> {
         let routes = self.routes.load();
         let mut left = MATCH_STEPS;

@@ -1,8 +1,8 @@
-//! Back-pressure to the sources of messages: which groups of flows are full, and the sources that wait until they have
-//! room.
+//! Back-pressure to the sources of messages: which groups of flows are full, and the sources that
+//! wait until they have room.
 //!
-//! The engine's thread decides which groups are full (`fair_queue`, `memory_budget`); tasks of nodes, which run on the
-//! same thread, ask here before they read more.
+//! The engine's thread decides which groups are full (`fair_queue`, `memory_budget`); tasks of
+//! nodes, which run on the same thread, ask here before they read more.
 
 use crate::settings::Settings;
 use rustc_hash::FxHashSet;
@@ -11,12 +11,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// The bytes that a message counts for besides its content, where a source weighs what it has read before messages are
-/// made of it. Our choice: a message of a `tcp in` node with an empty payload takes some 700 bytes.
+/// The bytes that a message counts for besides its content, where a source weighs what it has read
+/// before messages are made of it. Our choice: a message of a `tcp in` node with an empty payload
+/// takes some 700 bytes.
 pub(crate) const MESSAGE: usize = 1024;
 
-/// Sources may hand over this part of `queue_bytes` before the engine's thread has taken it: that much may come in after
-/// a group has become full. Our choice.
+/// Sources may hand over this part of `queue_bytes` before the engine's thread has taken it: that
+/// much may come in after a group has become full. Our choice.
 const IN_FLIGHT: usize = 8;
 
 /// Which groups of flows are full.
@@ -28,7 +29,8 @@ pub(crate) struct Pressure {
     exhausted: Cell<bool>,
     /// The groups that have foreign nodes.
     foreign: RefCell<FxHashSet<u32>>,
-    /// Whether too much is on its way to the node host: then the groups that have foreign nodes count as full.
+    /// Whether too much is on its way to the node host: then the groups that have foreign nodes
+    /// count as full.
     host_full: Cell<bool>,
     /// Whether any group is full.
     any: Cell<bool>,
@@ -36,8 +38,8 @@ pub(crate) struct Pressure {
     in_flight: InFlight,
 }
 
-/// Bounds the bytes that sources have read and the engine's thread has not taken; shared with the threads of the
-/// gateway, which read for websocket listeners.
+/// Bounds the bytes that sources have read and the engine's thread has not taken; shared with the
+/// threads of the gateway, which read for websocket listeners.
 #[derive(Debug, Clone)]
 pub(crate) struct InFlight {
     bytes: Arc<Semaphore>,
@@ -54,8 +56,8 @@ impl InFlight {
         }
     }
 
-    /// Waits until this many bytes may be handed over. The permit is released when the engine's thread has taken them.
-    /// More than the whole bound takes all of it.
+    /// Waits until this many bytes may be handed over. The permit is released when the engine's
+    /// thread has taken them. More than the whole bound takes all of it.
     pub(crate) async fn claim(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let weight = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.most);
         // The semaphore is never closed.
@@ -80,17 +82,17 @@ impl Pressure {
         })
     }
 
-    /// Whether any group is full.
+    /// Returns whether any group is full.
     pub(crate) fn any(&self) -> bool {
         self.any.get()
     }
 
-    /// Whether all groups count as full because memory is short.
+    /// Returns whether all groups count as full because memory is short.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.exhausted.get()
     }
 
-    /// Whether the group of a slot is full.
+    /// Returns whether the group of a slot is full.
     pub(crate) fn is_full(&self, slot: u32) -> bool {
         if !self.any.get() {
             return false;
@@ -106,7 +108,7 @@ impl Pressure {
             || (self.host_full.get() && self.foreign.borrow().contains(&group))
     }
 
-    /// Whether a group that has foreign nodes is full by what waits in the engine.
+    /// Returns whether a group that has foreign nodes is full by what waits in the engine.
     pub(crate) fn is_foreign_full(&self) -> bool {
         self.any.get()
             && (self.exhausted.get() || !self.full.borrow().is_disjoint(&self.foreign.borrow()))
@@ -194,12 +196,12 @@ impl Source {
         }
     }
 
-    /// Whether the node's flow is full: then the node is to read nothing more.
+    /// Returns whether the node's flow is full: then the node is to read nothing more.
     pub(crate) fn is_full(&self) -> bool {
         self.pressure.is_full(self.slot)
     }
 
-    /// Whether any flow is full; if not, none needs to be asked.
+    /// Returns whether any flow is full; if not, none needs to be asked.
     pub(crate) fn is_any_full(&self) -> bool {
         self.pressure.any()
     }

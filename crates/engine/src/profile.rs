@@ -1,4 +1,5 @@
-//! A profile: the messages that each node received and sent in a time, its errors, and the time that its calls took.
+//! A profile: the messages that each node received and sent in a time, its errors, and the time
+//! that its calls took.
 
 use crate::node_info::NodeInfo;
 use flows::FlowSet;
@@ -9,8 +10,8 @@ use std::cmp::Reverse;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Nodes that a profile lists, at most; the others are added up. Our choice: more do not fit on a page, and each has
-/// less than a hundredth of the time.
+/// Nodes that a profile lists, at most; the others are added up. Our choice: more do not fit on a
+/// page, and each has less than a hundredth of the time.
 const MAX_NODES: usize = 100;
 
 /// The nodes that used most of the engine's time.
@@ -18,8 +19,8 @@ const MAX_NODES: usize = 100;
 pub struct Profile {
     /// Its duration.
     pub seconds: f64,
-    /// The time that the engine's threads did not wait, together: their nodes, these nodes' input and output, and the
-    /// delivery of messages.
+    /// The time that the engine's threads did not wait, together: their nodes, these nodes' input
+    /// and output, and the delivery of messages.
     pub busy_seconds: f64,
     /// Messages that wait at its end.
     pub waiting_messages: usize,
@@ -47,8 +48,8 @@ pub struct NodeUsage {
     pub path: Vec<String>,
     /// Messages that it received.
     pub messages: u64,
-    /// Messages that it sent from each of its outputs, the first one first, to the last that has sent one. Each goes to
-    /// all wires of its output.
+    /// Messages that it sent from each of its outputs, the first one first, to the last that has
+    /// sent one. Each goes to all wires of its output.
     #[serde(default)]
     pub outputs: Vec<u64>,
     /// Errors that it reported.

@@ -1,4 +1,5 @@
-//! The profiler: adds each call of a node, each message that it sends and each of its errors to the profiles that are being taken.
+//! The profiler: adds each call of a node, each message that it sends and each of its errors to the
+//! profiles that are being taken.
 
 use crate::Error;
 use crate::instance::Instance;
@@ -11,8 +12,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// Profiles that are taken at a time, at most. Our choice: some operators and a monitoring system. To read the clock twice
-/// for a message takes 50 ns (measured), and each profile adds some ten.
+/// Profiles that are taken at a time, at most. Our choice: some operators and a monitoring system.
+/// To read the clock twice for a message takes 50 ns (measured), and each profile adds some ten.
 const MAX_PROFILES: usize = 4;
 
 /// The receiver of a profile; gone: the profile ends.
@@ -50,7 +51,7 @@ impl Profiler {
         });
     }
 
-    /// Whether a profile is being taken.
+    /// Returns whether a profile is being taken.
     pub(crate) fn is_active(&self) -> bool {
         !self.0.is_empty()
     }
@@ -121,8 +122,8 @@ impl Profiler {
     }
 }
 
-/// The time that this thread's runtime has not waited, up to its last wait: with the tasks of nodes, which no node's
-/// call contains.
+/// The time that this thread's runtime has not waited, up to its last wait: with the tasks of
+/// nodes, which no node's call contains.
 fn busy() -> Duration {
     let runtime = Handle::try_current();
     runtime.map_or(Duration::ZERO, |runtime| {

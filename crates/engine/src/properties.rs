@@ -1,7 +1,8 @@
-//! A node's properties, read as loosely as JavaScript reads them: flows are written by hand and by old editors too.
+//! A node's properties, read as loosely as JavaScript reads them: flows are written by hand and by
+//! old editors too.
 //!
-//! Any value is accepted as a bool, true or false as in JavaScript; a number or a bool is accepted as a text; `null` is
-//! an empty text, list or object. A property of any JSON type keeps its value.
+//! Any value is accepted as a bool, true or false as in JavaScript; a number or a bool is accepted
+//! as a text; `null` is an empty text, list or object. A property of any JSON type keeps its value.
 
 use serde::Deserialize;
 use serde::de::value::{MapDeserializer, SeqDeserializer};

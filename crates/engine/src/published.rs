@@ -7,7 +7,8 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct Published<T>(Arc<ArcSwap<T>>);
 
-/// The engine's side: changes become visible together, so that a change of many entries copies the table once.
+/// The engine's side: changes become visible together, so that a change of many entries copies the
+/// table once.
 #[derive(Debug)]
 pub(crate) struct Publisher<T> {
     published: Published<T>,

@@ -11,8 +11,8 @@ use smol_str::SmolStr;
 use std::rc::Rc;
 use value::{Failure, Message, Object, REPORT, Value, coerce, json};
 
-/// The number of times that a message may come back to the node whose error it carries (docs/reference/node-red-engine.md §3.2: the
-/// 10th is dropped).
+/// The number of times that a message may come back to the node whose error it carries
+/// (docs/reference/node-red-engine.md §3.2: the 10th is dropped).
 const MAX_CATCHES: f64 = 10.0;
 
 impl EngineState {
@@ -65,7 +65,8 @@ impl EngineState {
         true
     }
 
-    /// The catch nodes for an error: of the node's flow; else of the flow around the subflow, for its instance.
+    /// The catch nodes for an error: of the node's flow; else of the flow around the subflow, for
+    /// its instance.
     fn catching(&self, source: &Rc<NodeInfo>) -> Vec<u32> {
         let mut reporter = Rc::clone(source);
         loop {
@@ -86,7 +87,8 @@ impl EngineState {
         }
     }
 
-    /// The status of a node: to editors, to status nodes, and out of a subflow that has no status output.
+    /// The status of a node: to editors, to status nodes, and out of a subflow that has no status
+    /// output.
     pub(super) fn status(&mut self, info: &Rc<NodeInfo>, status: &Value) {
         let status = normalised(status);
         let data = || {
@@ -161,7 +163,8 @@ impl EngineState {
         }
     }
 
-    /// Sends editors a warning or an error that belongs to no node, as Node-RED's debug node does with all of its log.
+    /// Sends editors a warning or an error that belongs to no node, as Node-RED's debug node does
+    /// with all of its log.
     pub(super) fn show_log_line(&self, level: Level, value: &Value) {
         if matches!(level, Level::Error | Level::Warn) && self.events.wants_debug() {
             let (msg, format) = encode(value, self.config.debug_length);
@@ -172,7 +175,8 @@ impl EngineState {
         }
     }
 
-    /// A line of the log as the debug sidebar shows it; properties that a node does not have are left out.
+    /// A line of the log as the debug sidebar shows it; properties that a node does not have are
+    /// left out.
     fn logged(&self, info: &NodeInfo, level: Level, value: &Value) -> Json {
         let (msg, format) = encode(value, self.config.debug_length);
         let mut data =
@@ -253,7 +257,8 @@ fn source(info: &NodeInfo, count: Option<f64>) -> Value {
     Value::object(source)
 }
 
-/// A status as an object; a text, number or boolean is its text (docs/reference/node-red-engine.md §3.2).
+/// A status as an object; a text, number or boolean is its text (docs/reference/node-red-engine.md
+/// §3.2).
 fn normalised(status: &Value) -> Value {
     match status {
         Value::Object(object) => {
@@ -274,7 +279,8 @@ fn status_message(info: &NodeInfo, status: &Value) -> Message {
     message.within_limits()
 }
 
-/// A runtime-state notification, as editors expect it (docs/reference/node-red-engine.md §1.1, §2.4).
+/// A runtime-state notification, as editors expect it (docs/reference/node-red-engine.md §1.1,
+/// §2.4).
 pub(super) fn runtime_state(state: &str, deploy: bool) -> Event {
     let mut data = json!({ "state": state });
     if deploy {

@@ -1,4 +1,5 @@
-//! The delay before a process that has ended is started again: doubled from time to time, up to the longest.
+//! The delay before a process that has ended is started again: doubled from time to time, up to the
+//! longest.
 
 use std::time::Duration;
 

@@ -22,14 +22,15 @@ pub struct Settings {
     pub modules: PathBuf,
     /// Longest text shown by a debug node, characters (1000, as in Node-RED).
     pub debug_length: usize,
-    /// Messages that a node may hold back (delay, join, sort, batch); 0: any number, as in Node-RED.
+    /// Messages that a node may hold back (delay, join, sort, batch); 0: any number, as in
+    /// Node-RED.
     pub message_buffer: usize,
     /// Messages that may wait for the nodes of joined flows before their sources pause.
     pub queue_messages: usize,
     /// Bytes of these messages, about.
     pub queue_bytes: usize,
-    /// Memory that the program may need before sources pause and flows are stopped, bytes; `None`: half of what the
-    /// machine has.
+    /// Memory that the program may need before sources pause and flows are stopped, bytes; `None`:
+    /// half of what the machine has.
     pub memory: Option<u64>,
     /// Path prefix of endpoints made by http-in nodes.
     pub http_node_root: String,
@@ -39,13 +40,16 @@ pub struct Settings {
     pub socket_reconnect: Duration,
     /// The idle time-out of connections to tcp nodes that listen (none, as in Node-RED).
     pub socket_timeout: Option<Duration>,
-    /// Bytes that tcp in nodes hold of connections before they are messages; of one address half of them.
+    /// Bytes that tcp in nodes hold of connections before they are messages; of one address half of
+    /// them.
     pub tcp_buffers: usize,
-    /// Messages that a tcp request node holds for a connection that is not open yet (1000, as in Node-RED).
+    /// Messages that a tcp request node holds for a connection that is not open yet (1000, as in
+    /// Node-RED).
     pub socket_queue: usize,
     /// The delay before mqtt nodes reconnect (5 s, as in Node-RED).
     pub mqtt_reconnect: Duration,
-    /// Whether http response nodes answer `?callback=name` with a script that calls `name`, as Node-RED does.
+    /// True if http response nodes answer `?callback=name` with a script that calls `name`, as
+    /// Node-RED does.
     pub jsonp: bool,
     /// Variables of the process that flows do not see.
     pub hide_env: HiddenVariables,
@@ -68,14 +72,17 @@ pub struct NodeHost {
     pub memory: u64,
     /// The time-out for loading all packages, and for the host's part of a deployment.
     pub start_timeout: Duration,
-    /// The directory of the Unix sockets on which it serves what packages serve: made for its owner only.
+    /// The directory of the Unix sockets on which it serves what packages serve: made for its owner
+    /// only.
     pub sockets: PathBuf,
-    /// The socket at which the process connects that is a service of its own; `None`: the engine starts it.
+    /// The socket at which the process connects that is a service of its own; `None`: the engine
+    /// starts it.
     pub socket: Option<HostSocket>,
-    /// Whether function nodes run there whose modules the engine cannot load.
+    /// True if function nodes run there whose modules the engine cannot load.
     pub functions: bool,
-    /// The program that starts it, with the arguments `node-host`, our process id and the command; it must let the system
-    /// kill that when we end. `None`: it is started without, and may outlive us if it hangs.
+    /// The program that starts it, with the arguments `node-host`, our process id and the command;
+    /// it must let the system kill that when we end. `None`: it is started without, and may outlive
+    /// us if it hangs.
     pub launcher: Option<PathBuf>,
     /// The node sets that are not loaded, as `package/set`.
     pub disabled: Vec<String>,

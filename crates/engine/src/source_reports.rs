@@ -1,4 +1,5 @@
-//! Reports about sources while flows are full: their status, the metrics and the log lines of dropped messages.
+//! Reports about sources while flows are full: their status, the metrics and the log lines of
+//! dropped messages.
 
 use crate::log_level::Level;
 use crate::node_info::NodeInfo;

@@ -1,5 +1,5 @@
-//! The nodes that bring messages into flows: the messages that they dropped while their flow was full, and the status
-//! that shows it in place of their own.
+//! The nodes that bring messages into flows: the messages that they dropped while their flow was
+//! full, and the status that shows it in place of their own.
 
 use crate::node_info::NodeInfo;
 use crate::pressure::{Pressure, Source};

@@ -1,5 +1,5 @@
-//! Starting what is to run: every node of the graph gets its slot, its wires, its listeners, and is built
-//! (docs/reference/node-red-engine.md §1.5, §2.4).
+//! Starting what is to run: every node of the graph gets its slot, its wires, its listeners, and is
+//! built (docs/reference/node-red-engine.md §1.5, §2.4).
 
 use super::listeners::Listeners;
 use super::node::{Build, boxed};
@@ -67,7 +67,8 @@ impl Thread {
         let graph = running::build(&self.flows, Some(&is_in), &self.credentials, &evaluator);
         let new = self.place(&graph);
         let listeners = self.connect(&graph);
-        // Events of starting nodes reach no catch, status or complete node: Node-RED connects those afterwards.
+        // Events of starting nodes reach no catch, status or complete node: Node-RED connects those
+        // afterwards.
         self.state.listeners = Listeners::default();
         for (at, slot) in new {
             self.construct(&graph.nodes[at], slot);
@@ -134,8 +135,8 @@ impl Thread {
         new
     }
 
-    /// Wires every node to the slots of its targets, and finds out who listens to whom. A target that
-    /// does not exist is left out (docs/reference/node-red-engine.md §2.2).
+    /// Wires every node to the slots of its targets, and finds out who listens to whom. A target
+    /// that does not exist is left out (docs/reference/node-red-engine.md §2.2).
     fn connect(&mut self, graph: &Graph) -> Listeners {
         let mut listeners = Listeners::default();
         let mut parents = FxHashMap::default();
@@ -194,8 +195,8 @@ impl Thread {
         named
     }
 
-    /// Puts the flows that wires, links and link calls join into one group of the queue, subflow instances into that of
-    /// the flow around them.
+    /// Puts the flows that wires, links and link calls join into one group of the queue, subflow
+    /// instances into that of the flow around them.
     fn group(&mut self, graph: &Graph) {
         let mut joined = JoinedFlows::new(graph.flows.len());
         for (at, flow) in graph.flows.iter().enumerate() {
@@ -297,7 +298,8 @@ impl Thread {
         }
     }
 
-    /// Sets the rank of the endpoints that a node may register: among those of other threads they stand as they would on one.
+    /// Sets the rank of the endpoints that a node may register: among those of other threads they
+    /// stand as they would on one.
     fn rank_endpoints(&mut self, slot: u32) {
         let (Some(part), Some(Some(slot))) = (&self.part, self.slots.get(slot as usize)) else {
             return;
@@ -400,8 +402,8 @@ fn link_calls(graph: &Graph) -> Vec<(SmolStr, Vec<SmolStr>)> {
         .collect()
 }
 
-/// The wires that links make: of each link out node in mode link, the link in nodes that either side names
-/// (docs/reference/node-red-engine.md §3.3).
+/// The wires that links make: of each link out node in mode link, the link in nodes that either
+/// side names (docs/reference/node-red-engine.md §3.3).
 fn links(graph: &Graph) -> FxHashMap<SmolStr, Vec<SmolStr>> {
     let mut wires: FxHashMap<SmolStr, Vec<SmolStr>> = FxHashMap::default();
     let mut backwards: Vec<(SmolStr, SmolStr)> = Vec::new();

@@ -1,4 +1,5 @@
-//! The state that all nodes of the engine's thread share: the queue, timers, contexts, listeners to errors and status.
+//! The state that all nodes of the engine's thread share: the queue, timers, contexts, listeners to
+//! errors and status.
 
 use super::Shared;
 use super::context::Contexts;
@@ -156,7 +157,7 @@ impl EngineState {
         self.queue.push(Delivery::new(slot, Item::Call(message)));
     }
 
-    /// Whether the queue is empty.
+    /// Returns whether the queue is empty.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty()
     }
@@ -181,8 +182,8 @@ impl EngineState {
         timer
     }
 
-    /// When the next timer, write of contexts, end of a profile, report of sources or, while it is short, look at the
-    /// memory is due.
+    /// When the next timer, write of contexts, end of a profile, report of sources or, while it is
+    /// short, look at the memory is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let timer = self.timers.first_key_value().map(|(timer, _)| timer.0);
         let memory = self.memory.next().filter(|_| self.pressure.is_exhausted());
@@ -219,7 +220,8 @@ impl EngineState {
         due
     }
 
-    /// Makes the endpoints of started nodes, and the absence of those of stopped ones, visible to requests.
+    /// Makes the endpoints of started nodes, and the absence of those of stopped ones, visible to
+    /// requests.
     pub(super) fn publish_endpoints(&self) {
         self.endpoints.publish();
         self.sockets.publish();

@@ -1,4 +1,5 @@
-//! Flows that the engine itself has stopped, because their queue or the memory of the program would grow without end.
+//! Flows that the engine itself has stopped, because their queue or the memory of the program would
+//! grow without end.
 
 use crate::instance::Instance;
 use crate::overload::Size;

@@ -5,7 +5,8 @@ use std::slice;
 /// The slots of the nodes that receive what a node sends.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Targets {
-    /// One at the first output, and none at any other, as most nodes have: it has no memory of its own.
+    /// One at the first output, and none at any other, as most nodes have: it has no memory of its
+    /// own.
     One(u32),
     /// By output.
     Many(Box<[Box<[u32]>]>),

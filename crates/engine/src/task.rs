@@ -17,7 +17,8 @@ impl Task {
         Self(tokio::task::spawn_local(future))
     }
 
-    /// Aborts the task; the future is ready when everything that the task held is released, its port for instance.
+    /// Aborts the task; the future is ready when everything that the task held is released, its
+    /// port for instance.
     pub(crate) fn end(mut self) -> Closing {
         self.0.abort();
         Box::pin(async move {

@@ -1,5 +1,5 @@
-//! A WebSocket to a `websocket-listener` node: which path leads to which node, and the way in and out of each
-//! connection.
+//! A WebSocket to a `websocket-listener` node: which path leads to which node, and the way in and
+//! out of each connection.
 //!
 //! The connection itself stays with the thread that accepted it; only frames come here.
 
@@ -15,10 +15,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use value::Failure;
 
-/// Frames of one connection that wait for the flow, or for the client; our choice. A client that sends more waits,
-/// one that takes no more is cut off.
+/// Frames of one connection that wait for the flow, or for the client; our choice. A client that
+/// sends more waits, one that takes no more is cut off.
 pub const WAITING: usize = 256;
-/// Bytes of the frames in a client's outbound queue. Our choice, as `comms.queue`; a longer frame is queued alone.
+/// Bytes of the frames in a client's outbound queue. Our choice, as `comms.queue`; a longer frame
+/// is queued alone.
 const WAITING_BYTES: usize = 4 << 20;
 
 /// A data frame of a WebSocket.
@@ -33,7 +34,8 @@ pub enum Frame {
 /// An event of a connection, as its listener receives it.
 #[derive(Debug)]
 pub enum Event {
-    /// It is open; frames for the client go here. When the last copy is dropped, the connection is closed.
+    /// It is open; frames for the client go here. When the last copy is dropped, the connection is
+    /// closed.
     Open(Outbox),
     /// A message arrived. Its permit is released when the flow has taken it.
     Frame(Frame, InboundPermit),
@@ -41,8 +43,8 @@ pub enum Event {
     Closed,
 }
 
-/// Back-pressure for an inbound frame: its part of the connection's queue, of the bytes on their way to the engine, and
-/// of the memory for unauthenticated clients.
+/// Back-pressure for an inbound frame: its part of the connection's queue, of the bytes on their
+/// way to the engine, and of the memory for unauthenticated clients.
 #[derive(Debug)]
 pub struct InboundPermit {
     _connection: OwnedSemaphorePermit,
@@ -93,8 +95,8 @@ impl Frame {
 }
 
 impl InboundPermit {
-    /// A part of the connection's queue, of the bytes on their way ([`Listening::claim`]) and, for an unauthenticated
-    /// client, the memory granted to the frame.
+    /// A part of the connection's queue, of the bytes on their way ([`Listening::claim`]) and, for
+    /// an unauthenticated client, the memory granted to the frame.
     pub fn new(
         connection: OwnedSemaphorePermit,
         in_flight: Option<OwnedSemaphorePermit>,
@@ -115,7 +117,8 @@ impl Outbox {
         Self { memory, ..self }
     }
 
-    /// Queues a frame for the client. False: the queue is full, or the memory for unauthenticated clients is exhausted.
+    /// Queues a frame for the client. False: the queue is full, or the memory for unauthenticated
+    /// clients is exhausted.
     pub fn send(&self, frame: &Frame) -> bool {
         let size = frame.size().min(WAITING_BYTES);
         let size = u32::try_from(size).unwrap_or(u32::MAX);
@@ -218,7 +221,8 @@ impl Paths {
         )
     }
 
-    /// The listener on a path. As with other endpoints, letter case and a slash at the end do not matter.
+    /// The listener on a path. As with other endpoints, letter case and a slash at the end do not
+    /// matter.
     pub(super) fn find(&self, path: &str) -> Option<Listener> {
         if self.0.is_empty() {
             return None;

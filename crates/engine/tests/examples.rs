@@ -1,5 +1,6 @@
-//! Tests with real input: the example flows of Node-RED's nodes. All parse and deploy; those whose nodes the engine has
-//! run and show the results in `data/examples.json`, which were written down from their comment nodes.
+//! Tests with real input: the example flows of Node-RED's nodes. All parse and deploy; those whose
+//! nodes the engine has run and show the results in `data/examples.json`, which were written down
+//! from their comment nodes.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
 
@@ -107,7 +108,7 @@ fn written_down() -> BTreeMap<String, Example> {
     serde_json::from_slice(&std::fs::read(data().join("examples.json")).unwrap()).unwrap()
 }
 
-/// Whether the engine has all the types of an example.
+/// Returns whether the engine has all the types of an example.
 fn runnable(elements: &Json) -> bool {
     let mut kinds = elements.as_array().unwrap().iter().map(|e| &e["type"]);
     kinds.all(|kind| {
@@ -116,8 +117,8 @@ fn runnable(elements: &Json) -> bool {
     })
 }
 
-/// The example as the editor imports it: the tabs that are not in the file exist already. An added tab signals the end:
-/// its message takes more hops than any of theirs.
+/// The example as the editor imports it: the tabs that are not in the file exist already. An added
+/// tab signals the end: its message takes more hops than any of theirs.
 fn imported(elements: &Json) -> Json {
     let elements = elements.as_array().unwrap();
     let ids: HashSet<&str> = elements.iter().map(|e| e["id"].as_str().unwrap()).collect();
@@ -348,8 +349,8 @@ fn value(format: &str, text: &str) -> Json {
     }
 }
 
-/// Whether a value matches the expected one: `<number>` and `<text>` stand for any, `<$NAME>` for an environment
-/// variable; an object may have more properties.
+/// Returns whether a value matches the expected one: `<number>` and `<text>` stand for any,
+/// `<$NAME>` for an environment variable; an object may have more properties.
 fn fits(expected: &Json, value: &Json) -> bool {
     match expected {
         Json::String(text) if text == "<number>" => value.is_number(),

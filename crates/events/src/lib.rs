@@ -1,8 +1,9 @@
-//! The events that the engine publishes for editors while flows run, and the queues that carry them from the engine's
-//! thread to the listeners.
+//! The events that the engine publishes for editors while flows run, and the queues that carry them
+//! from the engine's thread to the listeners.
 //!
-//! Publishing never waits. When a listener is slow, the oldest messages of debug nodes and packages are lost and counted; of
-//! each node's status the newest is kept. So the newest message is not late, and a listener's last state is right.
+//! Publishing never waits. When a listener is slow, the oldest messages of debug nodes and packages
+//! are lost and counted; of each node's status the newest is kept. So the newest message is not
+//! late, and a listener's last state is right.
 
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value as Json;
@@ -23,9 +24,11 @@ pub enum Event {
         /// The new revision.
         revision: String,
     },
-    /// Topic `notification/stopped-flows`: the engine has stopped flows by itself; an empty object: they start again.
+    /// Topic `notification/stopped-flows`: the engine has stopped flows by itself; an empty object:
+    /// they start again.
     StoppedFlows(Json),
-    /// Topic `notification/node/<change>`: node sets were added, removed, enabled or disabled, or a package was upgraded.
+    /// Topic `notification/node/<change>`: node sets were added, removed, enabled or disabled, or a
+    /// package was upgraded.
     NodeSets {
         /// The last part of the topic: `added`, `removed`, `upgraded`, `enabled` or `disabled`.
         change: &'static str,
@@ -47,7 +50,7 @@ pub enum Event {
         topic: SmolStr,
         /// JSON; empty: none.
         data: Arc<str>,
-        /// Whether editors that connect later get it too.
+        /// True if editors that connect later get it too.
         retain: bool,
     },
 }
@@ -85,9 +88,10 @@ pub struct Listener {
 pub struct Batch {
     /// In the order in which they were published.
     pub events: Vec<Event>,
-    /// Messages of debug nodes and packages that were lost before these, because too much was waiting.
+    /// Messages of debug nodes and packages that were lost before these, because too much was
+    /// waiting.
     pub lost: u64,
-    /// Whether nothing waits after these.
+    /// True if nothing waits after these.
     pub is_last: bool,
 }
 
@@ -101,14 +105,15 @@ struct Queue {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Messages of debug nodes and packages, which may be lost, and all other events, each with its number in the order of
-    /// publication.
+    /// Messages of debug nodes and packages, which may be lost, and all other events, each with its
+    /// number in the order of publication.
     messages: VecDeque<(u64, Event)>,
     others: VecDeque<(u64, Event)>,
     published: u64,
     /// Of `messages`, about.
     message_bytes: usize,
-    /// Of each node the newest status since there was no room: newer than all that waits in `others`.
+    /// Of each node the newest status since there was no room: newer than all that waits in
+    /// `others`.
     late: HashMap<SmolStr, Option<Json>>,
     lost: u64,
 }
@@ -125,12 +130,13 @@ impl Events {
         }
     }
 
-    /// Whether there is a listener.
+    /// Returns whether there is a listener.
     pub fn has_listeners(&self) -> bool {
         self.0.listeners.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether a listener wants debug messages: making them costs more than publishing them.
+    /// Returns whether a listener wants debug messages: making them costs more than publishing
+    /// them.
     pub fn wants_debug(&self) -> bool {
         self.0.debug_listeners.load(Ordering::Relaxed) > 0
     }
@@ -260,7 +266,7 @@ impl Waiting {
         }
     }
 
-    /// Whether a status must wait until others have been taken.
+    /// Returns whether a status must wait until others have been taken.
     fn is_full(&self, limits: Limits) -> bool {
         self.others.len() >= limits.events || self.others.len() * EVENT >= limits.bytes
     }

@@ -1,5 +1,6 @@
-//! Compares two flow sets for people: what was added, removed, changed, moved to another tab or group, or only
-//! re-positioned. Unlike `diff`, which tells what must restart, every property counts.
+//! Compares two flow sets for people: what was added, removed, changed, moved to another tab or
+//! group, or only re-positioned. Unlike `diff`, which tells what must restart, every property
+//! counts.
 
 use super::{ElementKind, FlowSet, Node};
 use serde_json::{Map, Value};
@@ -34,7 +35,7 @@ pub struct Compared {
     pub difference: Difference,
     /// The properties that differ, if it is in both sets.
     pub properties: Vec<Property>,
-    /// Whether its credentials differ.
+    /// True if its credentials differ.
     pub credentials: bool,
 }
 
@@ -62,8 +63,8 @@ impl Difference {
     }
 }
 
-/// The elements that differ, in the order of the new set, the removed ones last. `credentials` are the ids whose
-/// credentials differ.
+/// The elements that differ, in the order of the new set, the removed ones last. `credentials` are
+/// the ids whose credentials differ.
 #[allow(clippy::implicit_hasher, reason = "one caller, with the usual hasher")]
 pub fn compare(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Vec<Compared> {
     let mut compared = Vec::new();
@@ -128,8 +129,8 @@ pub fn compare(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> 
     compared
 }
 
-/// The endpoints of both sets that have another place among each other, as few as explain the new order: of several that
-/// take a request, the first one answers.
+/// The endpoints of both sets that have another place among each other, as few as explain the new
+/// order: of several that take a request, the first one answers.
 fn moved_endpoints<'n>(
     old: &'n FlowSet,
     new: &'n FlowSet,

@@ -1,7 +1,7 @@
 //! Credentials of nodes: kept beside the flow set, never in it.
 //!
-//! Knows how sent credentials join those that are kept (docs/reference/node-red-engine.md §2.7); encryption is the
-//! store's. Never prints a value.
+//! Knows how sent credentials join those that are kept (docs/reference/node-red-engine.md §2.7);
+//! encryption is the store's. Never prints a value.
 
 use super::{FlowSet, Malformed};
 use serde_json::{Map, Value};
@@ -26,8 +26,8 @@ enum Shown {
     Text,
     /// Only whether there is one.
     Password,
-    /// Whether there is one, and [`UNCHANGED`] in its place: editors take the field for text, and send back what they
-    /// got.
+    /// Whether there is one, and [`UNCHANGED`] in its place: editors take the field for text, and
+    /// send back what they got.
     Hidden,
     /// As the map of a `global-config`: whether there is one, for each name in it.
     Names,
@@ -37,7 +37,8 @@ enum Shown {
 enum Fields {
     /// Exactly these.
     These(&'static [(&'static str, Shown)]),
-    /// Whatever is sent: the environment of subflows, tabs and groups. A field that is not sent goes.
+    /// Whatever is sent: the environment of subflows, tabs and groups. A field that is not sent
+    /// goes.
     Sent,
     /// The fields that are sent, for a type unknown to flowgate. A field that is not sent stays.
     Unknown,
@@ -111,7 +112,8 @@ impl Credentials {
         Value::Object(nodes).to_string()
     }
 
-    /// These credentials after others were sent along with a flow set. Those of ids that it does not have are dropped.
+    /// These credentials after others were sent along with a flow set. Those of ids that it does
+    /// not have are dropped.
     #[must_use]
     pub fn merge(&self, sent: &Self, flows: &FlowSet) -> Self {
         let mut nodes = self.nodes.clone();
@@ -128,8 +130,8 @@ impl Credentials {
         Self { nodes }
     }
 
-    /// The response of `GET /credentials/:type/:id`: user names and certificates in clear, of a secret only
-    /// `has_<field>`; `{}` for an unknown id.
+    /// The response of `GET /credentials/:type/:id`: user names and certificates in clear, of a
+    /// secret only `has_<field>`; `{}` for an unknown id.
     pub fn shown(&self, kind: &str, id: &str) -> Map<String, Value> {
         let Some(kept) = self.nodes.get(id) else {
             return Map::new();
@@ -201,7 +203,8 @@ fn merge(kept: &mut Map<String, Value>, sent: &Map<String, Value>, fields: &Fiel
     }
 }
 
-/// Removes names that are not sent; a client's mark for a value that exists (`has_<name>`) is not stored as a value.
+/// Removes names that are not sent; a client's mark for a value that exists (`has_<name>`) is not
+/// stored as a value.
 fn merge_names(kept: &mut Map<String, Value>, sent: &Map<String, Value>) {
     kept.retain(|key, _| sent.contains_key(key));
     for (key, value) in sent {

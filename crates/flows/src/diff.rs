@@ -9,14 +9,16 @@ use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The difference, as lists of ids, each in the order of the flow set. A disabled node counts as absent.
+/// The difference, as lists of ids, each in the order of the flow set. A disabled node counts as
+/// absent.
 #[derive(Debug, Default)]
 pub struct Diff {
     /// In the new set only.
     pub added: Vec<SmolStr>,
     /// In the old set only.
     pub removed: Vec<SmolStr>,
-    /// In both, and different in more than position or wires; or a subflow of which something inside differs.
+    /// In both, and different in more than position or wires; or a subflow of which something
+    /// inside differs.
     pub changed: Vec<SmolStr>,
     /// Not different, but depending on a node that is changed or removed.
     pub depending: Vec<SmolStr>,
@@ -98,7 +100,8 @@ impl Diff {
     }
 }
 
-/// The tabs whose `env` differs. A tab that is not there has none: its nodes live on as on an unnamed tab.
+/// The tabs whose `env` differs. A tab that is not there has none: its nodes live on as on an
+/// unnamed tab.
 fn tabs(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Vec<SmolStr> {
     let env = |set: &FlowSet, id: &str| {
         let tab = set.get(id).filter(|node| node.part() == ElementKind::Tab);
@@ -121,7 +124,8 @@ fn tabs(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Vec<Smo
         .collect()
 }
 
-/// Whether two elements of the same id differ in more than position, wires and, of a group, members and looks.
+/// Returns whether two elements of the same id differ in more than position, wires and, of a group,
+/// members and looks.
 fn changed(old: &Node, new: &Node) -> bool {
     let group = new.part() == ElementKind::Group;
     let counts = |key: &str| match key {
@@ -135,7 +139,8 @@ fn changed(old: &Node, new: &Node) -> bool {
             || !json_eq::texts(&old.text, &new.text, counts))
 }
 
-/// A subflow is changed when anything inside it is, or comes or goes (docs/reference/node-red-engine.md §1.3).
+/// A subflow is changed when anything inside it is, or comes or goes
+/// (docs/reference/node-red-engine.md §1.3).
 fn mark_subflows(diff: &mut Diff, old: &FlowSet, new: &FlowSet) {
     let around = |set: &FlowSet, id: &SmolStr| {
         set.get(id)

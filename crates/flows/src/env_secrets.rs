@@ -1,6 +1,8 @@
-//! Secrets that stand in an `env` property, as values of entries of type `cred`: they become credentials.
+//! Secrets that stand in an `env` property, as values of entries of type `cred`: they become
+//! credentials.
 //!
-//! Editors send such values as credentials. A client that does not would show them to everyone who may read flows.
+//! Editors send such values as credentials. A client that does not would show them to everyone who
+//! may read flows.
 
 use super::Credentials;
 use super::credentials::UNCHANGED;
@@ -10,8 +12,9 @@ use smol_str::SmolStr;
 /// The type whose credentials are below `map`.
 const GLOBAL: &str = "global-config";
 
-/// The `env` of a node without the secrets that stand in it, and these by name. Entries without a value have
-/// [`UNCHANGED`]: credentials that are sent replace all of such a node. `None`: there is no secret in it.
+/// The `env` of a node without the secrets that stand in it, and these by name. Entries without a
+/// value have [`UNCHANGED`]: credentials that are sent replace all of such a node. `None`: there is
+/// no secret in it.
 pub(super) fn taken(kind: &str, env: Option<&str>) -> Option<(String, Map<String, Value>)> {
     let env = env.filter(|_| has_env(kind))?;
     // Most environments have none; a backslash may hide the word.

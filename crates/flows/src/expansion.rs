@@ -1,7 +1,9 @@
-//! Limits the expansion of subflow instances: a small flow set must not become a large one when it starts.
+//! Limits the expansion of subflow instances: a small flow set must not become a large one when it
+//! starts.
 //!
-//! Node-RED 4.1 never comes back from a subflow with an instance of itself inside that has an instance on a tab, and
-//! 30 subflows with two instances each of the next are a thousand million nodes.
+//! Node-RED 4.1 never comes back from a subflow with an instance of itself inside that has an
+//! instance on a tab, and 30 subflows with two instances each of the next are a thousand million
+//! nodes.
 
 use super::{FlowSet, Malformed, Node};
 use crate::json::shown;
@@ -49,12 +51,14 @@ struct Unfolded<'f> {
     flows: &'f FlowSet,
     /// The nodes inside each subflow.
     inside: HashMap<&'f str, Vec<&'f Node>>,
-    /// Nodes inside each subflow when it is unfolded, and how many instances deep the deepest of them is.
+    /// Nodes inside each subflow when it is unfolded, and how many instances deep the deepest of
+    /// them is.
     known: HashMap<SmolStr, (u64, usize)>,
 }
 
 impl Unfolded<'_> {
-    /// Counts what an instance of a subflow unfolds to; `around` are the subflows that it is inside.
+    /// Counts what an instance of a subflow unfolds to; `around` are the subflows that it is
+    /// inside.
     fn count(&mut self, id: &str, around: &mut Vec<SmolStr>) -> Result<(u64, usize), Malformed> {
         if let Some(known) = self.known.get(id) {
             return Ok(*known);
@@ -95,7 +99,8 @@ impl Unfolded<'_> {
 mod tests {
     use super::*;
 
-    /// Subflows 0 to n, each with `times` instances of the next; one instance of the first on a tab.
+    /// Subflows 0 to n, each with `times` instances of the next; one instance of the first on a
+    /// tab.
     fn chain(n: usize, times: usize) -> Result<FlowSet, Malformed> {
         let mut elements = vec![
             r#"{"id":"t","type":"tab"},{"id":"i","type":"subflow:0","z":"t","x":1,"y":1}"#.into(),

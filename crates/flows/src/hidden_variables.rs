@@ -18,7 +18,7 @@ impl HiddenVariables {
         Self(self.0.iter().cloned().chain(names).collect())
     }
 
-    /// Whether a variable is hidden.
+    /// Returns whether a variable is hidden.
     pub fn hides(&self, name: &str) -> bool {
         self.0.iter().any(|hidden| match hidden.strip_suffix('*') {
             Some(beginning) => name.starts_with(beginning),

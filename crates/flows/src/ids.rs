@@ -2,10 +2,12 @@
 
 use smol_str::SmolStr;
 
-/// 2^64 divided by the golden ratio: the step from one state to the next (`SplitMix64`; Steele, Lea, Flood 2014).
+/// 2^64 divided by the golden ratio: the step from one state to the next (`SplitMix64`; Steele,
+/// Lea, Flood 2014).
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The id of a state. One to one, so that ids differ, and scattered, so that they do not reveal their count.
+/// The id of a state. One to one, so that ids differ, and scattered, so that they do not reveal
+/// their count.
 pub fn id(state: u64) -> SmolStr {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,18 +1,20 @@
 //! JSON that comes from outside, read strictly and only once, and taken apart without trees.
 //!
-//! Reads JSON (RFC 8259) and, where it leaves a choice, refuses any text that two programs could read differently.
-//! Independent of the purpose of a text; never quotes a value: it may be a password.
+//! Reads JSON (RFC 8259) and, where it leaves a choice, refuses any text that two programs could
+//! read differently. Independent of the purpose of a text; never quotes a value: it may be a
+//! password.
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// The maximum nesting depth of values: that of the library's own readers, so that none of them fails later.
+/// The maximum nesting depth of values: that of the library's own readers, so that none of them
+/// fails later.
 pub const DEPTH: usize = 127;
 
-/// A name that every JavaScript object has already, with a meaning of its own (ECMA-262 annex B.2.2): as a key it is
-/// read differently by each way of copying an object.
+/// A name that every JavaScript object has already, with a meaning of its own (ECMA-262 annex
+/// B.2.2): as a key it is read differently by each way of copying an object.
 pub const PROTO: &str = "__proto__";
 
 /// Invalid or ambiguous JSON: the position and the reason.
@@ -27,8 +29,9 @@ pub struct Invalid {
     pub what: String,
 }
 
-/// A body as text, if it is one JSON value that all programs read alike: UTF-8 without a byte order mark, no key twice
-/// in an object, no number that is infinite as a double, no half surrogate pairs, nested at most [`DEPTH`] deep.
+/// A body as text, if it is one JSON value that all programs read alike: UTF-8 without a byte order
+/// mark, no key twice in an object, no number that is infinite as a double, no half surrogate
+/// pairs, nested at most [`DEPTH`] deep.
 pub fn text(body: &[u8]) -> Result<&str, Invalid> {
     let at = |line, column, what: &str| Invalid {
         line,
@@ -106,7 +109,8 @@ fn skip_string(bytes: &mut impl Iterator<Item = (usize, u8)>) {
     }
 }
 
-/// An object's text with a member set in its place or at the end, or taken out; the others stay letter for letter.
+/// An object's text with a member set in its place or at the end, or taken out; the others stay
+/// letter for letter.
 pub fn with(object: &str, member: &str, value: Option<&str>) -> Result<String, serde_json::Error> {
     let Members(members) = serde_json::from_str(object)?;
     let added = value.filter(|_| members.iter().all(|(key, _)| key != member));
@@ -133,8 +137,8 @@ pub fn with(object: &str, member: &str, value: Option<&str>) -> Result<String, s
     Ok(text)
 }
 
-/// An object's members in the order received, their values as texts. For a text that is known to be good: an error
-/// means only that it is no object.
+/// An object's members in the order received, their values as texts. For a text that is known to be
+/// good: an error means only that it is no object.
 pub struct Members<'de>(pub Vec<(Cow<'de, str>, &'de RawValue)>);
 
 impl<'de> serde::Deserialize<'de> for Members<'de> {
@@ -188,7 +192,8 @@ impl<'de> Visitor<'de> for Key {
     }
 }
 
-/// Any value, walked to its leaves and forgotten. (`IgnoredAny` skips over what it ignores without checking it.)
+/// Any value, walked to its leaves and forgotten. (`IgnoredAny` skips over what it ignores without
+/// checking it.)
 struct Strict;
 
 impl<'de> DeserializeSeed<'de> for Strict {
@@ -258,7 +263,8 @@ impl<'de> Visitor<'de> for Strict {
     }
 }
 
-/// Comparing each key with all before it is the fastest for the usual 10 to 20; a hostile object is sorted.
+/// Comparing each key with all before it is the fastest for the usual 10 to 20; a hostile object is
+/// sorted.
 const FEW: usize = 32;
 
 fn twice<E: serde::de::Error>(key: &str) -> E {

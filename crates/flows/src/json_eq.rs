@@ -5,7 +5,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
-/// Whether two objects hold equal values under those keys that count. Only values whose texts differ are parsed.
+/// Returns whether two objects hold equal values under those keys that count. Only values whose
+/// texts differ are parsed.
 pub(super) fn texts(a: &str, b: &str, counts: impl Fn(&str) -> bool) -> bool {
     let (a, b) = (sorted(a, &counts), sorted(b, &counts));
     a.len() == b.len()
@@ -30,7 +31,8 @@ fn raw(a: &str, b: &str) -> bool {
             .is_some_and(|(a, b)| values(&a, &b))
 }
 
-/// Whether two values are equal. Numbers are compared as JavaScript has them: `1` and `1.0` are one number.
+/// Returns whether two values are equal. Numbers are compared as JavaScript has them: `1` and `1.0`
+/// are one number.
 pub(super) fn values(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),

@@ -1,4 +1,5 @@
-//! The flow set, what changed in it, and what to stop, start and rewire. Pure: no input or output, no clock.
+//! The flow set, what changed in it, and what to stop, start and rewire. Pure: no input or output,
+//! no clock.
 
 mod comparison;
 pub mod credentials;

@@ -26,8 +26,8 @@ impl From<json::Invalid> for Malformed {
 
 /// One element of a flow set: a tab, subflow, group, config node or flow node.
 ///
-/// The JSON text is compact and holds no credentials. Fields that routing needs are extracted; the rest is parsed when
-/// the node starts.
+/// The JSON text is compact and holds no credentials. Fields that routing needs are extracted; the
+/// rest is parsed when the node starts.
 #[derive(Debug, Default, PartialEq)]
 pub struct Node {
     /// `id`.
@@ -40,7 +40,8 @@ pub struct Node {
     pub group: SmolStr,
     /// `d` is true (or, of a tab, `disabled`).
     pub disabled: bool,
-    /// Has both `x` and `y`: a flow node, not a config node (docs/reference/node-red-engine.md §2.1).
+    /// Has both `x` and `y`: a flow node, not a config node (docs/reference/node-red-engine.md
+    /// §2.1).
     pub placed: bool,
     /// `wires`: per output, the ids of the targets.
     pub wires: Box<[Box<[SmolStr]>]>,
@@ -80,14 +81,15 @@ impl Node {
         self.kind.strip_prefix("subflow:")
     }
 
-    /// Whether both are the same element with equal values, however they are formatted and their keys are ordered.
+    /// Returns whether both are the same element with equal values, however they are formatted and
+    /// their keys are ordered.
     pub fn same_content(&self, other: &Self) -> bool {
         self.text == other.text
             || (self.id == other.id && json_eq::texts(&self.text, &other.text, |_| true))
     }
 
-    /// All properties. The text was checked when it came in, so this is empty for no other reason than an empty
-    /// element.
+    /// All properties. The text was checked when it came in, so this is empty for no other reason
+    /// than an empty element.
     pub fn object(&self) -> Map<String, Value> {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
@@ -97,8 +99,8 @@ impl Node {
 #[derive(Debug, Clone, Default)]
 pub struct FlowSet {
     nodes: Vec<Arc<Node>>,
-    /// The positions of the nodes, by the hashes of their ids: the ids themselves are in the nodes. Shared by flow sets
-    /// that have the same ids in the same order.
+    /// The positions of the nodes, by the hashes of their ids: the ids themselves are in the nodes.
+    /// Shared by flow sets that have the same ids in the same order.
     index: Arc<HashTable<u32>>,
 }
 
@@ -119,7 +121,8 @@ impl FlowSet {
         Self::parse_after(&Self::default(), json, Vec::new())
     }
 
-    /// The same, of a text in which there may be elements of the flow set before that are [`known`](super::reuse).
+    /// The same, of a text in which there may be elements of the flow set before that are
+    /// [`known`](super::reuse).
     pub(super) fn parse_after(
         before: &Self,
         json: &[u8],
@@ -129,7 +132,8 @@ impl FlowSet {
         Ok((Self::after(before, nodes)?, credentials))
     }
 
-    /// A flow set of these nodes, in this order. Ids must be unique, and subflows expand within limits.
+    /// A flow set of these nodes, in this order. Ids must be unique, and subflows expand within
+    /// limits.
     pub fn new(nodes: Vec<Arc<Node>>) -> Result<Self, Malformed> {
         Self::after(&Self::default(), nodes)
     }
@@ -196,9 +200,9 @@ impl FlowSet {
         !node.disabled && !self.get(&node.z).is_some_and(|around| stands_still(around))
     }
 
-    /// Whether the node is one that runs by itself: an enabled flow node on a tab, or an enabled config node that is
-    /// not inside a subflow. A flow node without `z` never runs; an unknown `z` counts as a tab
-    /// (docs/reference/node-red-engine.md §2.1).
+    /// Returns whether the node is one that runs by itself: an enabled flow node on a tab, or an
+    /// enabled config node that is not inside a subflow. A flow node without `z` never runs; an
+    /// unknown `z` counts as a tab (docs/reference/node-red-engine.md §2.1).
     pub fn runs(&self, node: &Node) -> bool {
         let place = match node.part() {
             ElementKind::Node => !node.z.is_empty(),
@@ -240,7 +244,8 @@ impl FlowSet {
         }
     }
 
-    /// The same flow set, with the nodes of another one where their content is the same, however it is formatted.
+    /// The same flow set, with the nodes of another one where their content is the same, however it
+    /// is formatted.
     #[must_use]
     pub fn with_texts_of(&self, other: &Self) -> Self {
         let nodes = self.nodes.iter().map(|node| match other.get(&node.id) {
@@ -253,7 +258,8 @@ impl FlowSet {
         }
     }
 
-    /// The flow set as a compact JSON array: the body of `GET /flows` v1 and the content of `flows.json`.
+    /// The flow set as a compact JSON array: the body of `GET /flows` v1 and the content of
+    /// `flows.json`.
     pub fn to_json(&self) -> String {
         let mut json = String::with_capacity(self.json_size());
         json.extend(self.json_pieces());
@@ -274,7 +280,8 @@ impl FlowSet {
         elements + self.nodes.len().saturating_sub(1) + "[]".len()
     }
 
-    /// Whether both hold equal elements in the same order, however they are formatted and their keys are ordered.
+    /// Returns whether both hold equal elements in the same order, however they are formatted and
+    /// their keys are ordered.
     pub fn same_content(&self, other: &Self) -> bool {
         self.nodes.len() == other.nodes.len()
             && self

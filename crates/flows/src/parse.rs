@@ -1,7 +1,8 @@
-//! JSON texts become nodes: every element is walked once and completely, so that nothing in it can fail later.
+//! JSON texts become nodes: every element is walked once and completely, so that nothing in it can
+//! fail later.
 //!
-//! Takes texts that are known to be good JSON. Knows the fields that routing needs and what is malformed
-//! (docs/reference/admin-api.md §2.3); never what a type does with its fields.
+//! Takes texts that are known to be good JSON. Knows the fields that routing needs and what is
+//! malformed (docs/reference/admin-api.md §2.3); never what a type does with its fields.
 
 use super::{Credentials, Malformed, Node, env_secrets};
 use crate::json::{Key, PROTO, compact, shown, with};
@@ -12,8 +13,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// The longest id or type, in bytes. Our choice: editors make ids of 16, and what runs inside an instance of a subflow
-/// has the instance's id in its own.
+/// The longest id or type, in bytes. Our choice: editors make ids of 16, and what runs inside an
+/// instance of a subflow has the instance's id in its own.
 const MAX_NAME: usize = 256;
 
 /// Parses an array of elements, see [`elements`].
@@ -29,8 +30,8 @@ pub(super) fn array(
     elements(list, known)
 }
 
-/// Parses elements; their numbers in messages count from 0. The credentials are taken out. While there are elements that
-/// are [`known`](super::reuse), a number is that many of them.
+/// Parses elements; their numbers in messages count from 0. The credentials are taken out. While
+/// there are elements that are [`known`](super::reuse), a number is that many of them.
 pub(super) fn elements(
     list: Vec<&RawValue>,
     known: Vec<Arc<Node>>,

@@ -1,7 +1,8 @@
 //! The difference of a flow set to an earlier one, as it is stored, and the way back.
 //!
-//! A patch is the JSON array of the set's elements in their order, in which `[position,count]` stands for that many
-//! elements of the earlier set from this position, unchanged: `[[0,17],{"id":"a",…},[18,3]]`.
+//! A patch is the JSON array of the set's elements in their order, in which `[position,count]`
+//! stands for that many elements of the earlier set from this position, unchanged:
+//! `[[0,17],{"id":"a",…},[18,3]]`.
 
 use super::{FlowSet, Malformed};
 use serde::Deserialize;
@@ -9,7 +10,8 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The elements that differ between two flow sets, by id. An element that only moved in the list is in none.
+/// The elements that differ between two flow sets, by id. An element that only moved in the list is
+/// in none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Elements in the new set: tabs, nodes, groups, and all else.
@@ -65,7 +67,7 @@ impl Patch {
         }
     }
 
-    /// Whether both sets have the same elements in the same order.
+    /// Returns whether both sets have the same elements in the same order.
     pub fn is_empty(&self, old: &FlowSet) -> bool {
         self.counts.nodes == old.nodes().len()
             && (self.counts.nodes == 0 || self.text == format!("[[0,{}]]", self.counts.nodes))
@@ -120,7 +122,8 @@ impl Runs {
     }
 }
 
-/// The JSON text of a flow set, made of an earlier one and the patches from there, the oldest first.
+/// The JSON text of a flow set, made of an earlier one and the patches from there, the oldest
+/// first.
 pub fn patched(earlier: &str, patches: &[String]) -> Result<String, Malformed> {
     let mut elements = items(earlier)?;
     for patch in patches {
@@ -273,7 +276,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens to a flow set from deployment to deployment, each one is made again byte for byte.
+        /// Whatever happens to a flow set from deployment to deployment, each one is made again
+        /// byte for byte.
         #[test]
         fn every_set_is_made_again_of_the_first_one_and_the_patches(sets in sets()) {
             let sets: Vec<_> = sets.iter().map(|elements| set(elements)).collect();

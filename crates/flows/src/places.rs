@@ -12,7 +12,7 @@ pub struct Places {
     pub tabs: BTreeMap<String, String>,
     /// The tabs that may use the global context all the same: each shard has its own.
     pub own_globals: BTreeSet<String>,
-    /// Whether function nodes may run in the node host.
+    /// True if function nodes may run in the node host.
     pub hosts_functions: bool,
 }
 
@@ -28,7 +28,7 @@ impl Places {
         place(&tab.id).or_else(|| place(&tab.label()))
     }
 
-    /// Whether a tab may use the global context of its shard.
+    /// Returns whether a tab may use the global context of its shard.
     pub fn has_own_globals(&self, tab: &Node) -> bool {
         let has = |name: &str| self.own_globals.contains(name);
         !self.own_globals.is_empty() && (has(&tab.id) || has(&tab.label()))

@@ -1,5 +1,5 @@
-//! Plans the nodes that a deployment stops, starts and rewires, and their order (docs/reference/node-red-engine.md
-//! §1.2, §1.3, §1.5; docs/reference/admin-api.md §4.4).
+//! Plans the nodes that a deployment stops, starts and rewires, and their order
+//! (docs/reference/node-red-engine.md §1.2, §1.3, §1.5; docs/reference/admin-api.md §4.4).
 //!
 //! Knows two flow sets and their difference; not what is really running.
 
@@ -29,12 +29,14 @@ pub enum DeploymentType {
 pub struct Stop {
     /// Its id; a subflow instance stops with all that is inside.
     pub id: SmolStr,
-    /// Whether the node is gone from the new flow set (or disabled in it), and is closed as removed.
+    /// True if the node is gone from the new flow set (or disabled in it), and is closed as
+    /// removed.
     pub removed: bool,
 }
 
-/// The steps, in order: stops, then rewires, then starts. Ids are those of the flow set; a subflow instance represents
-/// all its inner nodes. Rewiring an instance rewires those of its inner nodes that feed its outputs.
+/// The steps, in order: stops, then rewires, then starts. Ids are those of the flow set; a subflow
+/// instance represents all its inner nodes. Rewiring an instance rewires those of its inner nodes
+/// that feed its outputs.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Everything stops and all flow objects are thrown away, whatever `stop` lists.
@@ -116,8 +118,8 @@ fn nodes(diff: &Diff) -> Restart<'_> {
 /// `flows`: every flow with a modified node whole, and global config nodes by themselves
 /// (docs/reference/admin-api.md §4.4).
 ///
-/// Unlike in `nodes`, only config nodes, groups and subflows hand a change on: "a node refers to a node" modifies no
-/// flow.
+/// Unlike in `nodes`, only config nodes, groups and subflows hand a change on: "a node refers to a
+/// node" modifies no flow.
 fn flows<'a>(old: &'a FlowSet, new: &'a FlowSet, diff: &'a Diff) -> Restart<'a> {
     let shared = |id: &str| {
         let part = new.get(id).or_else(|| old.get(id)).map(|node| node.part());
@@ -147,11 +149,12 @@ fn flows<'a>(old: &'a FlowSet, new: &'a FlowSet, diff: &'a Diff) -> Restart<'a> 
     Restart::Some { flows, nodes }
 }
 
-/// A restart of more than this part of a flow set looks at all of it: that is faster than to sort them. Our choice.
+/// A restart of more than this part of a flow set looks at all of it: that is faster than to sort
+/// them. Our choice.
 const FEW: usize = 4;
 
-/// The nodes of `set` that can stop or start, in the order received. If all that differs is a few nodes, it is these alone:
-/// of 50,000 nodes no other is looked at.
+/// The nodes of `set` that can stop or start, in the order received. If all that differs is a few
+/// nodes, it is these alone: of 50,000 nodes no other is looked at.
 fn concerned<'a>([set, other]: [&'a FlowSet; 2], restart: &Restart<'_>) -> Vec<&'a Arc<Node>> {
     let all = || set.nodes().iter().collect();
     let Restart::Some { flows, nodes } = restart else {
@@ -175,9 +178,9 @@ fn concerned<'a>([set, other]: [&'a FlowSet; 2], restart: &Restart<'_>) -> Vec<&
     positions.into_iter().filter_map(node).collect()
 }
 
-/// The stops: flows in order of creation, global last; in each, normal nodes before config nodes, and those in the
-/// order of the diff: changed, depending, removed (docs/reference/node-red-engine.md §1.5). A node that no longer runs
-/// stops in any case.
+/// The stops: flows in order of creation, global last; in each, normal nodes before config nodes,
+/// and those in the order of the diff: changed, depending, removed
+/// (docs/reference/node-red-engine.md §1.5). A node that no longer runs stops in any case.
 fn stops(sets: [&FlowSet; 2], diff: &Diff, restart: &Restart<'_>) -> Vec<Stop> {
     let [old, new] = sets;
     let removed: FxHashSet<&str> = diff.removed.iter().map(SmolStr::as_str).collect();

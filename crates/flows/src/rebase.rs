@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// Why changes cannot be put onto another flow set.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RebaseError {
-    /// Both sides have changed these elements, or one has removed the flow on which the other has changed them.
+    /// Both sides have changed these elements, or one has removed the flow on which the other has
+    /// changed them.
     #[error("both change {}", .0.join(", "))]
     Conflicts(Vec<SmolStr>),
     /// The result is no flow set.
@@ -33,8 +34,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The active flow set with the changes from `base` to `changed`. The order is that of `active`; added elements follow the
-/// element that they follow in `changed`. Linear.
+/// The active flow set with the changes from `base` to `changed`. The order is that of `active`;
+/// added elements follow the element that they follow in `changed`. Linear.
 pub fn rebase(base: &FlowSet, changed: Side<'_>, active: Side<'_>) -> Result<FlowSet, RebaseError> {
     let (ours, theirs) = (changed.differing(base), active.differing(base));
     let (sent, changed, active) = (changed.credentials, changed.flows, active.flows);

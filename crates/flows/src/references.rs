@@ -1,8 +1,9 @@
-//! Finds the references between nodes by value (docs/reference/node-red-engine.md §1.3), and the dependants of a set of
-//! ids.
+//! Finds the references between nodes by value (docs/reference/node-red-engine.md §1.3), and the
+//! dependants of a set of ids.
 //!
-//! There is no schema: any property whose value, used as a key, is an id counts; a list with exactly one element counts
-//! as that element (JavaScript makes one text of both). `id`, `z` and `wires` do not count, nor a group's `nodes`.
+//! There is no schema: any property whose value, used as a key, is an id counts; a list with
+//! exactly one element counts as that element (JavaScript makes one text of both). `id`, `z` and
+//! `wires` do not count, nor a group's `nodes`.
 
 use super::model::ElementKind;
 use super::{FlowSet, Node};
@@ -17,8 +18,8 @@ pub(super) type Through<'a> = &'a dyn Fn(&str) -> bool;
 
 /// The ids of `flows` that depend on `seeds`, directly or not, in the order of the flow set.
 ///
-/// A node depends on what it refers to by value, on its group, and, as an instance, on its subflow; a subflow depends
-/// on the nodes inside it. Linear in the size of the flow set.
+/// A node depends on what it refers to by value, on its group, and, as an instance, on its subflow;
+/// a subflow depends on the nodes inside it. Linear in the size of the flow set.
 pub(super) fn dependants(
     flows: &FlowSet,
     seeds: &HashSet<SmolStr>,
@@ -49,7 +50,8 @@ pub(super) fn dependants(
         .collect()
 }
 
-/// Notes that the element at `i` depends on a seed, and with it the subflow that it is in. Returns what is new.
+/// Notes that the element at `i` depends on a seed, and with it the subflow that it is in. Returns
+/// what is new.
 fn reached(
     flows: &FlowSet,
     i: usize,
@@ -71,7 +73,8 @@ fn reached(
         .collect()
 }
 
-/// Finds who refers to ids. The first rounds with few ids only search the texts; then everything is read, once.
+/// Finds who refers to ids. The first rounds with few ids only search the texts; then everything is
+/// read, once.
 struct Referrers<'a> {
     flows: &'a FlowSet,
     seeds: &'a HashSet<SmolStr>,
@@ -79,7 +82,8 @@ struct Referrers<'a> {
     index: Option<HashMap<SmolStr, Vec<usize>>>,
 }
 
-/// A search of all texts for this many ids costs no more than reading them all (measured with 10,000 nodes).
+/// A search of all texts for this many ids costs no more than reading them all (measured with
+/// 10,000 nodes).
 const FEW: usize = 4;
 /// So many rounds of searching before everything is read; chains of references are rarely longer.
 const ROUNDS: usize = 3;
@@ -109,12 +113,13 @@ impl Referrers<'_> {
     }
 }
 
-/// Whether an element can turn out to depend on a seed: it is none itself.
+/// Returns whether an element can turn out to depend on a seed: it is none itself.
 fn is_unsettled(node: &Node, seeds: &HashSet<SmolStr>) -> bool {
     node.part() != ElementKind::Tab && !seeds.contains(&node.id)
 }
 
-/// Whether the text of a node can refer to one of these ids at all. An escaped letter can spell anything.
+/// Returns whether the text of a node can refer to one of these ids at all. An escaped letter can
+/// spell anything.
 fn may_refer(node: &Node, ids: &[SmolStr]) -> bool {
     let plain = |id: &SmolStr| !id.contains(['"', '\\', '/']) && !id.contains(char::is_control);
     ids.iter()
@@ -128,7 +133,8 @@ fn refers(node: &Node, ids: &[SmolStr]) -> bool {
     refers
 }
 
-/// The referrers of each id that can be queried: those of the flow set, and seeds that are no longer in it.
+/// The referrers of each id that can be queried: those of the flow set, and seeds that are no
+/// longer in it.
 fn index(flows: &FlowSet, seeds: &HashSet<SmolStr>) -> HashMap<SmolStr, Vec<usize>> {
     let mut index: HashMap<SmolStr, Vec<usize>> = HashMap::new();
     let nodes = flows.nodes().iter().enumerate();
@@ -162,7 +168,8 @@ pub(super) fn each_reference(node: &Node, mut see: impl FnMut(&str)) {
     }
 }
 
-/// A value's text as JavaScript makes it when the value is used as a key; none for what cannot be an id.
+/// A value's text as JavaScript makes it when the value is used as a key; none for what cannot be
+/// an id.
 fn key(raw: &str) -> Option<Cow<'_, str>> {
     match raw.as_bytes() {
         [b'"', inside @ .., b'"'] if !inside.contains(&b'\\') => {

@@ -1,7 +1,8 @@
-//! Reuses the parsed elements of the previous flow set whose text is unchanged: most deployments change little.
+//! Reuses the parsed elements of the previous flow set whose text is unchanged: most deployments
+//! change little.
 //!
-//! A body is shortened: each run of such elements becomes their number, and the rest stays as sent. With its numbers
-//! replaced by those elements, the short text means the same as the body.
+//! A body is shortened: each run of such elements becomes their number, and the rest stays as sent.
+//! With its numbers replaced by those elements, the short text means the same as the body.
 
 use super::{FlowSet, Malformed, Node};
 use serde::Deserialize;
@@ -29,8 +30,8 @@ pub(super) fn reading<T>(
     read(body, Vec::new())
 }
 
-/// The short text, and the elements of `before` that its numbers count, in order. `None`: the body has an unusual form,
-/// or contains few known elements.
+/// The short text, and the elements of `before` that its numbers count, in order. `None`: the body
+/// has an unusual form, or contains few known elements.
 fn shorten(before: &FlowSet, body: &[u8]) -> Option<(Vec<u8>, Vec<Arc<Node>>)> {
     let beginning = BEGINNINGS.into_iter().find(|b| body.starts_with(b))?;
     let mut short = beginning.to_vec();
@@ -63,7 +64,8 @@ fn shorten(before: &FlowSet, body: &[u8]) -> Option<(Vec<u8>, Vec<Arc<Node>>)> {
     }
 }
 
-/// The nodes whose texts a text begins with, between commas, and what comes after them; `None`: it begins with none.
+/// The nodes whose texts a text begins with, between commas, and what comes after them; `None`: it
+/// begins with none.
 fn run<'n, 't>(nodes: &'n [Arc<Node>], text: &'t [u8]) -> Option<(&'n [Arc<Node>], &'t [u8])> {
     let (mut count, mut after) = (0, None);
     let mut next = Some(text);
@@ -151,7 +153,8 @@ mod tests {
     const SAMPLE: &str = r#"[{"id":"a","type":"tab"},{"id":"b","type":"x","z":"a","t":"]},{\"0"},{"id":"c","type":"x","wires":[["b"]]}]"#;
 
     proptest! {
-        /// However a known body is edited, the previous flow set changes neither its meaning nor its errors.
+        /// However a known body is edited, the previous flow set changes neither its meaning nor
+        /// its errors.
         #[test]
         fn the_previous_flow_set_never_changes_the_result(
             wrapped: bool,

@@ -1,7 +1,9 @@
-//! Single flows: adds, replaces, removes and shows those of `/flow`, as functions from flow set to flow set.
+//! Single flows: adds, replaces, removes and shows those of `/flow`, as functions from flow set to
+//! flow set.
 //!
-//! Knows the shape `{id, label, nodes, configs?, subflows?}` and its errors (docs/reference/node-red-admin-api.md §2).
-//! `global` names what is on no tab: global config nodes and subflows.
+//! Knows the shape `{id, label, nodes, configs?, subflows?}` and its errors
+//! (docs/reference/node-red-admin-api.md §2). `global` names what is on no tab: global config nodes
+//! and subflows.
 
 use super::model::ElementKind;
 use super::parse::{Place, node, string};
@@ -28,7 +30,8 @@ pub enum Error {
 
 const GLOBAL: &str = "global";
 
-/// Checks what can be wrong with a body whatever the flow set is: to be added, or to replace the flow of that id.
+/// Checks what can be wrong with a body whatever the flow set is: to be added, or to replace the
+/// flow of that id.
 pub fn check_flow(body: &[u8], id: Option<&str>) -> Result<(), Error> {
     let nodes = match id {
         // The tab is the first, and has no id of its own yet.
@@ -39,14 +42,16 @@ pub fn check_flow(body: &[u8], id: Option<&str>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds the flow that `body` describes, under the fresh `id`; an id in the body is ignored. Credentials are taken out.
+/// Adds the flow that `body` describes, under the fresh `id`; an id in the body is ignored.
+/// Credentials are taken out.
 pub fn add_flow(flows: &FlowSet, body: &[u8], id: &str) -> Result<(FlowSet, Credentials), Error> {
     let added = added(body, id)?;
     let nodes = flows.nodes().iter().cloned().chain(added.nodes).collect();
     Ok((unique(nodes)?, added.credentials))
 }
 
-/// Replaces the flow of that id by what `body` describes, in its place; `{}` empties it. An id in the body is ignored.
+/// Replaces the flow of that id by what `body` describes, in its place; `{}` empties it. An id in
+/// the body is ignored.
 pub fn replace_flow(
     flows: &FlowSet,
     id: &str,
@@ -183,7 +188,8 @@ fn members(flows: &FlowSet, id: &str) -> Result<HashSet<SmolStr>, Error> {
     Ok(ids(&|node| node.id == id || node.z == id))
 }
 
-/// The elements that a body describes: the tab, then `nodes`, then `configs`, all with the tab's id as their `z`.
+/// The elements that a body describes: the tab, then `nodes`, then `configs`, all with the tab's id
+/// as their `z`.
 fn tab(body: &Body<'_>, id: &str) -> Result<Elements, Error> {
     let quoted = quoted(id);
     let mut tab = format!("{{\"id\":{quoted},\"type\":\"tab\"");
@@ -200,7 +206,8 @@ fn tab(body: &Body<'_>, id: &str) -> Result<Elements, Error> {
     Ok(all)
 }
 
-/// The elements that a body for `global` describes: `configs` without `z`, then `subflows` with what is in each.
+/// The elements that a body for `global` describes: `configs` without `z`, then `subflows` with
+/// what is in each.
 fn global(body: &Body<'_>) -> Result<Elements, Error> {
     let mut all = Elements::default();
     all.inside(body, "configs", "")?;
@@ -234,7 +241,8 @@ impl Elements {
         Ok(())
     }
 
-    /// Adds the elements of one list of the body, each with this text as its `z` (empty: with none).
+    /// Adds the elements of one list of the body, each with this text as its `z` (empty: with
+    /// none).
     fn inside(&mut self, body: &Body<'_>, list: &str, z: &str) -> Result<(), Error> {
         for (i, raw) in body.list(list)?.into_iter().enumerate() {
             let place = Place::In(list, i);

@@ -1,5 +1,6 @@
-//! The order in which nodes start (docs/reference/node-red-engine.md §1.5): global config nodes, then flow by flow; in
-//! each, config nodes after those that they refer to, then the other nodes in the order received.
+//! The order in which nodes start (docs/reference/node-red-engine.md §1.5): global config nodes,
+//! then flow by flow; in each, config nodes after those that they refer to, then the other nodes in
+//! the order received.
 
 use super::model::ElementKind;
 use super::references::each_reference;
@@ -27,8 +28,8 @@ impl Flow {
     }
 }
 
-/// Those of these nodes that run, by flow, in the order of their start: global first, then the tabs as received, then
-/// flows without a tab. The nodes come in the order received.
+/// Those of these nodes that run, by flow, in the order of their start: global first, then the tabs
+/// as received, then flows without a tab. The nodes come in the order received.
 pub(super) fn running<'f>(
     flows: &'f FlowSet,
     nodes: impl Iterator<Item = &'f Arc<Node>>,
@@ -78,8 +79,9 @@ fn empty(id: SmolStr) -> Flow {
     }
 }
 
-/// Sorts config nodes so that each comes after those among them that it refers to, else as received. Those in a circle
-/// come last; that they cannot start properly is found out when they do.
+/// Sorts config nodes so that each comes after those among them that it refers to, else as
+/// received. Those in a circle come last; that they cannot start properly is found out when they
+/// do.
 fn after_their_references(flows: &FlowSet, configs: Vec<SmolStr>) -> Vec<SmolStr> {
     if configs.len() < 2 {
         return configs;

@@ -1,6 +1,7 @@
 //! Parses a submission: flow set, optional revision, credentials.
 //!
-//! Knows the two shapes of a body (docs/reference/admin-api.md §2.4, §9); never whether the revision is the active one.
+//! Knows the two shapes of a body (docs/reference/admin-api.md §2.4, §9); never whether the
+//! revision is the active one.
 
 use super::parse::elements;
 use super::reuse::reading;
@@ -29,7 +30,8 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Parses a v1 body: a JSON array of node objects. Elements that are unchanged from `before` are read quickly.
+    /// Parses a v1 body: a JSON array of node objects. Elements that are unchanged from `before`
+    /// are read quickly.
     pub fn v1(before: &FlowSet, body: &[u8]) -> Result<Self, Malformed> {
         let read = |body: &[u8], known| FlowSet::parse_after(before, body, known);
         let (flows, credentials) = reading(before, body, read)?;
@@ -41,8 +43,9 @@ impl Submission {
         })
     }
 
-    /// Parses a v2 body: an object with `flows`, and optionally `rev` and `credentials`. Other keys are ignored.
-    /// Elements that are unchanged from `before` are read quickly, if `flows` comes first.
+    /// Parses a v2 body: an object with `flows`, and optionally `rev` and `credentials`. Other keys
+    /// are ignored. Elements that are unchanged from `before` are read quickly, if `flows` comes
+    /// first.
     pub fn v2(before: &FlowSet, body: &[u8]) -> Result<Self, Malformed> {
         reading(before, body, |body, known| {
             Self::object(before, body, known)
@@ -108,7 +111,8 @@ struct Members<'de> {
     credentials: Option<&'de RawValue>,
 }
 
-/// Reads them at once: a flow set is long. `flows` that is no array is the only thing that can go wrong.
+/// Reads them at once: a flow set is long. `flows` that is no array is the only thing that can go
+/// wrong.
 struct Body;
 
 impl<'de> Visitor<'de> for Body {

@@ -3,7 +3,8 @@
 use super::single_flow::Error;
 use super::{FlowSet, flow_of};
 
-/// The flow set with the elements of one tab or subflow as they were earlier: all of them, or none if there was none.
+/// The flow set with the elements of one tab or subflow as they were earlier: all of them, or none
+/// if there was none.
 pub fn take_back(active: &FlowSet, earlier: &FlowSet, flow: &str) -> Result<FlowSet, Error> {
     let of_flow = |set: &FlowSet, wanted: bool| {
         let nodes = set.nodes().iter();

@@ -15,7 +15,7 @@ pub struct Touched {
     pub left: Option<SmolStr>,
     /// How it differs.
     pub difference: Difference,
-    /// Whether its credentials differ.
+    /// True if its credentials differ.
     pub credentials: bool,
 }
 

@@ -60,8 +60,9 @@ fn texts(text: &str) -> Vec<Vec<String>> {
     rows.filter(|row| !row.is_empty()).collect()
 }
 
-/// A value that was read can be written in a list, and reads back the same. Outside a list it need not: js-yaml then
-/// writes texts of several lines otherwise than it reads them (observed on 4.3.2).
+/// A value that was read can be written in a list, and reads back the same. Outside a list it need
+/// not: js-yaml then writes texts of several lines otherwise than it reads them (observed on
+/// 4.3.2).
 pub fn yaml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

@@ -1,5 +1,6 @@
-//! The formats of the palette's parser nodes and their relatives: each turns texts into [`value::Value`]s and back, as
-//! the libraries behind Node-RED's nodes do. No input or output, no engine.
+//! The formats of the palette's parser nodes and their relatives: each turns texts into
+//! [`value::Value`]s and back, as the libraries behind Node-RED's nodes do. No input or output, no
+//! engine.
 
 pub mod csv;
 pub mod encoding;

@@ -1,6 +1,8 @@
-//! Limits concurrency, in total, per client address and per IPv6 network: each admission holds a permit.
+//! Limits concurrency, in total, per client address and per IPv6 network: each admission holds a
+//! permit.
 //!
-//! Counts connections, requests to an upstream, tunnels, and channels that have not signed in; depends on none of them.
+//! Counts connections, requests to an upstream, tunnels, and channels that have not signed in;
+//! depends on none of them.
 
 use crate::ip_prefix::IpPrefix;
 use dashmap::DashMap;

@@ -13,14 +13,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Requests that wait at most. At 20 ms a hash and two at a time the last one waits for 2.6 s; further ones are
-/// refused with a retry time.
+/// Requests that wait at most. At 20 ms a hash and two at a time the last one waits for 2.6 s;
+/// further ones are refused with a retry time.
 const WAITING: usize = 256;
 
 /// The maximum of these in one lane; the others stay free for the other lane.
 const LANE: usize = 192;
 
-/// The longest wait for a turn. Our choice: clients and the proxies before them give up after 30 s or more.
+/// The longest wait for a turn. Our choice: clients and the proxies before them give up after 30 s
+/// or more.
 pub const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// Hands out turns, a few at a time.
@@ -41,7 +42,7 @@ struct State {
     entered: u64,
     known: Lane,
     strangers: Lane,
-    /// Whether the known lane had the last turn.
+    /// True if the known lane had the last turn.
     last_was_known: bool,
 }
 
@@ -188,8 +189,8 @@ impl Lane {
         Some(next.turn)
     }
 
-    /// Sends away the newest of the party that holds the most, if that is more than a newcomer of this one would
-    /// hold.
+    /// Sends away the newest of the party that holds the most, if that is more than a newcomer of
+    /// this one would hold.
     fn make_room(&mut self, newcomer: &Party) -> Option<()> {
         let waiting = self.waiting.iter().enumerate();
         let (index, most) = waiting

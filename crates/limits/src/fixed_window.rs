@@ -22,7 +22,8 @@ impl FixedWindow {
         }
     }
 
-    /// Counts an event, in a new window if the current one of `length` has ended. Returns whether it is within the limit.
+    /// Counts an event, in a new window if the current one of `length` has ended. Returns whether
+    /// it is within the limit.
     pub fn admit(&mut self, limit: u32, length: u64, now: u64) -> bool {
         if self.left(length, now) == 0 {
             *self = Self::new(now);
@@ -31,7 +32,8 @@ impl FixedWindow {
         self.count <= limit
     }
 
-    /// Seconds until the window ends. One that begins in the future (the clock was set back) has ended.
+    /// Seconds until the window ends. One that begins in the future (the clock was set back) has
+    /// ended.
     pub fn left(&self, length: u64, now: u64) -> u64 {
         match now.checked_sub(self.began) {
             Some(age) => length.saturating_sub(age),
@@ -45,7 +47,8 @@ impl FixedWindow {
     }
 }
 
-/// The windows of a limited number of keys. When all are in use, further keys are not counted, so never refused.
+/// The windows of a limited number of keys. When all are in use, further keys are not counted, so
+/// never refused.
 #[derive(Debug)]
 pub struct FixedWindows<K> {
     capacity: usize,
@@ -94,7 +97,7 @@ impl<K: Copy + Eq + Hash> FixedWindows<K> {
         self.keys.len()
     }
 
-    /// Whether there is no key.
+    /// Returns whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }

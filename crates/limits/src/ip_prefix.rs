@@ -1,14 +1,16 @@
-//! The blocks of addresses that count as one client when failures, places in a queue and the like are limited.
+//! The blocks of addresses that count as one client when failures, places in a queue and the like
+//! are limited.
 //!
-//! An IPv4 address counts by itself. IPv6 is counted three times: providers give one subscriber a /64, a /56 or a /48,
-//! 256 or 65,536 networks that cost nothing (RFC 6177 §2, RIPE-690), but a /48 may also be a mobile network with as
-//! many subscribers. So each limit holds for the /64, and larger ones hold for the /56 and the /48 around it.
+//! An IPv4 address counts by itself. IPv6 is counted three times: providers give one subscriber a
+//! /64, a /56 or a /48, 256 or 65,536 networks that cost nothing (RFC 6177 §2, RIPE-690), but a /48
+//! may also be a mobile network with as many subscribers. So each limit holds for the /64, and
+//! larger ones hold for the /56 and the /48 around it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The lengths by which IPv6 is counted, and how many times a /64's limit each may use. Our choice: four busy /64s in a
-/// /56, and two such /56s in a /48, are still taken for different subscribers.
+/// The lengths by which IPv6 is counted, and how many times a /64's limit each may use. Our choice:
+/// four busy /64s in a /56, and two such /56s in a /48, are still taken for different subscribers.
 const LEVELS: [(u8, u32); 3] = [(64, 1), (56, 4), (48, 8)];
 
 /// The largest number of [`levels`](IpPrefix::levels) of an address.
@@ -23,7 +25,8 @@ pub struct IpPrefix {
 }
 
 impl IpPrefix {
-    /// The smallest block that an address belongs to. An IPv4 address written as IPv6 is the IPv4 address.
+    /// The smallest block that an address belongs to. An IPv4 address written as IPv6 is the IPv4
+    /// address.
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(v6) => Self::v6(v6, LEVELS[0].0),
@@ -44,7 +47,8 @@ impl IpPrefix {
         known.then(|| Self::v6(address, length))
     }
 
-    /// This block and those around it, each with the factor by which its limit is larger; the smallest comes first.
+    /// This block and those around it, each with the factor by which its limit is larger; the
+    /// smallest comes first.
     pub fn levels(self) -> impl DoubleEndedIterator<Item = (Self, u32)> {
         let (v6, v4) = match self.address {
             IpAddr::V6(v6) => (Some(v6), None),
@@ -57,9 +61,9 @@ impl IpPrefix {
         v4.into_iter().chain(around)
     }
 
-    /// The share of a level in a pool of `total`, of which one address may have `per_address`: multiplied by the
-    /// level's factor, but with at most three quarters of the pool, so that a network with several large shares leaves
-    /// room.
+    /// The share of a level in a pool of `total`, of which one address may have `per_address`:
+    /// multiplied by the level's factor, but with at most three quarters of the pool, so that a
+    /// network with several large shares leaves room.
     pub fn share(total: usize, per_address: usize, factor: u32) -> usize {
         let factor = usize::try_from(factor).unwrap_or(usize::MAX);
         let wider = per_address.saturating_mul(factor).min(total - total / 4);

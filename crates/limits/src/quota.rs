@@ -1,8 +1,9 @@
 //! A quota: a weighted semaphore with a share per client address, and larger shares for the IPv6
 //! networks around it, or per user.
 //!
-//! A unit is a response in progress, or a byte of memory. Units that are not available are refused at once
-//! ([`Grant::try_grow`]) or waited for ([`Grant::grow`]); a waiter holds units of its own address and networks only.
+//! A unit is a response in progress, or a byte of memory. Units that are not available are refused
+//! at once ([`Grant::try_grow`]) or waited for ([`Grant::grow`]); a waiter holds units of its own
+//! address and networks only.
 
 use crate::ip_prefix::{IpPrefix, MAX_LEVELS};
 use crate::party::Party;
@@ -43,8 +44,8 @@ struct Entry {
 }
 
 impl Quota {
-    /// With `total` units, of which one address (IPv6: one /64) or user may have `per_party`; see [`IpPrefix::share`] for the
-    /// /56 and the /48.
+    /// With `total` units, of which one address (IPv6: one /64) or user may have `per_party`; see
+    /// [`IpPrefix::share`] for the /56 and the /48.
     pub fn new(total: usize, per_party: usize) -> Arc<Self> {
         // No more than can be taken at once.
         let most = u32::MAX as usize;
@@ -120,12 +121,13 @@ impl Grant {
         Ok(())
     }
 
-    /// Waits for more units; for more than the share of an address, for the whole share. Cancel-safe.
+    /// Waits for more units; for more than the share of an address, for the whole share.
+    /// Cancel-safe.
     pub async fn grow(&mut self, units: usize) {
         let units = units.min(self.entry.quota.per_party);
         let many = u32::try_from(units).unwrap_or(u32::MAX);
-        // The address first: a waiter that has exhausted its share must not block the queue of all addresses.
-        // The semaphores are never closed, so there is no error.
+        // The address first: a waiter that has exhausted its share must not block the queue of all
+        // addresses. The semaphores are never closed, so there is no error.
         let mut acquired = [const { None }; MAX_LEVELS];
         for (permit, share) in acquired.iter_mut().zip(self.shares.iter().flatten()) {
             *permit = share.acquire_many(many).await.ok();

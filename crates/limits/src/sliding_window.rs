@@ -1,5 +1,5 @@
-//! A sliding window: limits the events of each key within the time up to now, attempts under way included. Bounded in
-//! memory.
+//! A sliding window: limits the events of each key within the time up to now, attempts under way
+//! included. Bounded in memory.
 //!
 //! Time is passed in, in seconds. Callers decide what a key is, and its limit.
 
@@ -12,12 +12,14 @@ use std::time::Duration;
 pub enum Refused {
     /// Too many events: until the oldest that counts leaves the window.
     Blocked(Duration),
-    /// The limit is not reached, but the attempts under way might reach it: retry when one is decided.
+    /// The limit is not reached, but the attempts under way might reach it: retry when one is
+    /// decided.
     Busy,
 }
 
 impl Refused {
-    /// Of two limits that must both admit: the longer block, and a block before an attempt under way.
+    /// Of two limits that must both admit: the longer block, and a block before an attempt under
+    /// way.
     pub fn stricter(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
             (Some(Self::Blocked(one)), Some(Self::Blocked(other))) => {
@@ -79,9 +81,9 @@ impl Events {
 
 /// The windows of a limited number of keys.
 ///
-/// When there are too many keys, an eighth of them is forgotten at once, because the search takes some milliseconds:
-/// those with the fewest events, of these the ones whose last event is the longest ago. So to push out a key, an
-/// attacker needs as many events of each of that many others.
+/// When there are too many keys, an eighth of them is forgotten at once, because the search takes
+/// some milliseconds: those with the fewest events, of these the ones whose last event is the
+/// longest ago. So to push out a key, an attacker needs as many events of each of that many others.
 #[derive(Debug)]
 pub struct SlidingWindows<K> {
     capacity: usize,

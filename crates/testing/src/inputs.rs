@@ -1,6 +1,8 @@
-//! Runs checks of what must hold for every input, over the seeds of the fuzz targets and over random input.
+//! Runs checks of what must hold for every input, over the seeds of the fuzz targets and over
+//! random input.
 //!
-//! Each crate has its checks in `fuzzing.rs`; the targets in `fuzz/` call the same ones with what libFuzzer thinks up.
+//! Each crate has its checks in `fuzzing.rs`; the targets in `fuzz/` call the same ones with what
+//! libFuzzer thinks up.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

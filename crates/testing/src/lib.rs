@@ -1,4 +1,5 @@
-//! Helpers for the tests of several crates: inputs for the fuzz targets' checks, growth of time, free ports, programs, a server of PostgreSQL.
+//! Helpers for the tests of several crates: inputs for the fuzz targets' checks, growth of time,
+//! free ports, programs, a server of PostgreSQL.
 
 #![allow(
     clippy::unwrap_used,

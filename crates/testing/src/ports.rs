@@ -1,8 +1,8 @@
 //! Ports that a test names before a listener is bound to them, or after.
 //!
-//! They lie below the ephemeral ports (Linux: from 32768), so that no other program of this machine takes them
-//! meanwhile. Each process has a thousand of its own: it listens on the first of them, so that no other process of tests
-//! takes the same thousand.
+//! They lie below the ephemeral ports (Linux: from 32768), so that no other program of this machine
+//! takes them meanwhile. Each process has a thousand of its own: it listens on the first of them,
+//! so that no other process of tests takes the same thousand.
 
 use socket2::{Domain, Socket, Type};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -37,8 +37,9 @@ pub fn free() -> u16 {
     }
 }
 
-/// Whether there is no listener. The socket that tries it does not listen: a child that another test starts meanwhile has
-/// a copy of it until it executes its program, and would occupy the port.
+/// Returns whether there is no listener. The socket that tries it does not listen: a child that
+/// another test starts meanwhile has a copy of it until it executes its program, and would occupy
+/// the port.
 fn is_free(address: SocketAddr) -> bool {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_reuse_address(true).unwrap();

@@ -210,7 +210,8 @@ impl Postgres {
         });
     }
 
-    /// Stops all its processes in the midst of what they do, or lets them go on, unless it has ended.
+    /// Stops all its processes in the midst of what they do, or lets them go on, unless it has
+    /// ended.
     pub fn freeze(&self, is_frozen: bool) {
         let Some(server) = &self.server else {
             return;

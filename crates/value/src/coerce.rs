@@ -175,7 +175,7 @@ pub fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     }
 }
 
-/// Whether two values have the same content, however deep.
+/// Returns whether two values have the same content, however deep.
 #[expect(clippy::float_cmp, reason = "as JavaScript compares them")]
 pub fn deep_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {

@@ -1,17 +1,18 @@
 //! Keeps the nesting depth and the number of parts of a value beside every array and object.
 //!
-//! Values are shared, so a loop of nodes can nest a message one level deeper, or double its content, at no cost each
-//! time round. Functions that call themselves for every level, and texts that repeat shared content, rely on the limits
-//! here. They are checked where a value is put into another one ([`crate::Path::write`]) and where a message
-//! is sent by a node; both checks read two numbers.
+//! Values are shared, so a loop of nodes can nest a message one level deeper, or double its
+//! content, at no cost each time round. Functions that call themselves for every level, and texts
+//! that repeat shared content, rely on the limits here. They are checked where a value is put into
+//! another one ([`crate::Path::write`]) and where a message is sent by a node; both checks read two
+//! numbers.
 
 use super::{Array, Failure, Value};
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Levels of nesting in a message or a context value, at most. JSON text is read to 127 levels; a native stack is
-/// finite.
+/// Levels of nesting in a message or a context value, at most. JSON text is read to 127 levels; a
+/// native stack is finite.
 pub const MAX_DEPTH: usize = 500;
 
 /// Parts of a message or a context value, at most; some 2 GiB when written out.
@@ -20,8 +21,8 @@ pub const MAX_PARTS: u32 = 32_000_000;
 /// Bytes of a text or a buffer that count as one more part.
 pub const PART: usize = 64;
 
-/// Values of an array or object whose extents are added up when the deepest of them is replaced or removed, at most. A
-/// larger one has an [`Inventory`].
+/// Values of an array or object whose extents are added up when the deepest of them is replaced or
+/// removed, at most. A larger one has an [`Inventory`].
 pub(super) const FEW: usize = 8;
 
 /// The size of a value with everything in it. Shared content counts as often as it occurs.
@@ -69,7 +70,7 @@ impl Extent {
         self.parts
     }
 
-    /// Whether the levels are more than [`MAX_DEPTH`].
+    /// Returns whether the levels are more than [`MAX_DEPTH`].
     pub fn is_too_deep(self) -> bool {
         self.depth() > MAX_DEPTH
     }
@@ -97,8 +98,8 @@ impl Extent {
         self.parts = self.parts.saturating_add(inner.parts);
     }
 
-    /// Takes account of a value that is no longer inside; `content` is what is left. `None`: it is at most [`FEW`]
-    /// values.
+    /// Takes account of a value that is no longer inside; `content` is what is left. `None`: it is
+    /// at most [`FEW`] values.
     pub(super) fn remove<I: Iterator<Item = Self>>(
         &mut self,
         inner: Self,
@@ -120,7 +121,8 @@ impl Extent {
         }
     }
 
-    /// Takes account of a value inside that was replaced by another one; `content` is everything inside now.
+    /// Takes account of a value inside that was replaced by another one; `content` is everything
+    /// inside now.
     pub(super) fn replace<I: Iterator<Item = Self>>(
         &mut self,
         before: Self,
@@ -155,8 +157,9 @@ fn excess(sentence: String) -> Failure {
     }
 }
 
-/// The extents of the values in a large array or object, counted by depth. It is made when the deepest value is first
-/// replaced or removed, and then kept, so that doing so again and again does not visit all values each time.
+/// The extents of the values in a large array or object, counted by depth. It is made when the
+/// deepest value is first replaced or removed, and then kept, so that doing so again and again does
+/// not visit all values each time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Inventory {
     /// The number of values by depth; those that hold no others are not counted.

@@ -208,7 +208,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether each byte is escaped in a JSON string.
+/// True if each byte is escaped in a JSON string.
 const ESCAPED: [bool; 256] = {
     let mut escaped = [false; 256];
     let mut byte = 0;
@@ -255,8 +255,8 @@ impl<'de> Deserialize<'de> for Value {
 /// Room for elements and properties of what is not read to its end.
 const OPEN: usize = 16;
 
-/// Reads a value. Elements and properties are gathered where there is room already, so that each array and object is
-/// made once, as large as it needs to be.
+/// Reads a value. Elements and properties are gathered where there is room already, so that each
+/// array and object is made once, as large as it needs to be.
 struct Tree<'a> {
     open: &'a mut Vec<(SmolStr, Value)>,
 }

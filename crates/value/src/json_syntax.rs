@@ -1,5 +1,5 @@
-//! JSON text that the fast parser does not take: V8's words for what is wrong with it, or, where it is only a number
-//! out of range, its value.
+//! JSON text that the fast parser does not take: V8's words for what is wrong with it, or, where it
+//! is only a number out of range, its value.
 
 use super::number;
 use crate::{Failure, MAX_DEPTH, Object, Value};

@@ -1,7 +1,7 @@
 //! Values as JavaScript has them, shared until written.
 //!
-//! Cloning any value is cheap: long strings, arrays, objects and buffers are counted references, and
-//! [`Arc::make_mut`] copies just the level that is written. Numbers are always IEEE doubles.
+//! Cloning any value is cheap: long strings, arrays, objects and buffers are counted references,
+//! and [`Arc::make_mut`] copies just the level that is written. Numbers are always IEEE doubles.
 
 use bytes::Bytes;
 use smol_str::SmolStr;
@@ -240,13 +240,13 @@ impl Value {
         }
     }
 
-    /// Whether this is `undefined`.
+    /// Returns whether this is `undefined`.
     #[inline]
     pub fn is_undefined(&self) -> bool {
         matches!(self, Self::Undefined)
     }
 
-    /// Whether this is `undefined` or `null`.
+    /// Returns whether this is `undefined` or `null`.
     #[inline]
     pub fn is_nullish(&self) -> bool {
         matches!(self, Self::Undefined | Self::Null)

@@ -88,7 +88,8 @@ pub fn write_number(n: f64, out: &mut String) {
     }
 }
 
-/// The number as an integer, if it is one of 32 bits: most are, and are written faster than fractions.
+/// The number as an integer, if it is one of 32 bits: most are, and are written faster than
+/// fractions.
 fn whole(n: f64) -> Option<i32> {
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,7 +1,7 @@
 //! The properties of an object, in the order in which they were set.
 //!
-//! Most objects have few ([`FEW`]; our choice: messages rarely have more): they are compared one by one, and copied
-//! with one allocation. An object of many has an index.
+//! Most objects have few ([`FEW`]; our choice: messages rarely have more): they are compared one by
+//! one, and copied with one allocation. An object of many has an index.
 
 use super::Value;
 use super::extent::{self, Extent, FEW, Inventory};
@@ -23,7 +23,8 @@ type Iter<'a> =
 pub struct Object {
     properties: Vec<(SmolStr, Value)>,
     extent: Extent,
-    /// If there are more properties than [`FEW`], or were. Boxed: most objects have none, and are to be small.
+    /// If there are more properties than [`FEW`], or were. Boxed: most objects have none, and are
+    /// to be small.
     index: Option<Box<Index>>,
 }
 
@@ -72,7 +73,7 @@ impl Object {
         self.properties.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.properties.is_empty()
     }
@@ -102,7 +103,7 @@ impl Object {
         Some(result)
     }
 
-    /// Whether there is a property of that key.
+    /// Returns whether there is a property of that key.
     #[inline]
     pub fn contains_key(&self, key: &str) -> bool {
         self.place(key).is_some()
@@ -149,7 +150,8 @@ impl Object {
             }
         }
         if self.len() == self.properties.capacity() {
-            // A message that was made as large as it needs to be gets an id besides, not twice the room.
+            // A message that was made as large as it needs to be gets an id besides, not twice the
+            // room.
             self.properties.reserve_exact(1 + self.len() / 2);
         }
         self.extent.add(extent);

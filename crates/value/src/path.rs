@@ -1,5 +1,5 @@
-//! Property expressions: `a.b[0]["c"]`, with nested `[msg.x]` (docs/reference/node-red-engine.md §4.1), parsed once,
-//! when their node is built, and written back as text.
+//! Property expressions: `a.b[0]["c"]`, with nested `[msg.x]` (docs/reference/node-red-engine.md
+//! §4.1), parsed once, when their node is built, and written back as text.
 //!
 //! The failures are worded as Node-RED words them (observed on `@node-red/util` 4.1.15).
 
@@ -50,7 +50,8 @@ impl Path {
         })
     }
 
-    /// Parses a property expression; a failure gives the error and its position, as Node-RED's does.
+    /// Parses a property expression; a failure gives the error and its position, as Node-RED's
+    /// does.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let (store, key) = split_store(text);
         Ok(Self::new(keys(key)?, store))
@@ -99,7 +100,8 @@ impl Path {
         }
     }
 
-    /// Whether a property of the message is read, or written, to follow this path in the message.
+    /// Returns whether a property of the message is read, or written, to follow this path in the
+    /// message.
     pub fn touches(&self, property: &str) -> bool {
         let is_first = match self.keys().first() {
             Some(Key::Name(name)) => name == property,
@@ -108,7 +110,7 @@ impl Path {
         is_first || self.is_nested()
     }
 
-    /// Whether a nested `[msg.x]` must be resolved before use.
+    /// Returns whether a nested `[msg.x]` must be resolved before use.
     #[inline]
     pub fn is_nested(&self) -> bool {
         self.keys().iter().any(|key| matches!(key, Key::Nested(_)))
@@ -145,7 +147,8 @@ fn keys(text: &str) -> Result<Vec<Key>, Failure> {
     keys_within(text, 0)
 }
 
-/// Paths inside paths, at most; ours. They are read by a function that calls itself, and the stack has an end.
+/// Paths inside paths, at most; ours. They are read by a function that calls itself, and the stack
+/// has an end.
 const DEPTH: usize = 32;
 
 /// Parses the keys of a path inside `depth` others.

@@ -9,8 +9,8 @@ use crate::{Array, Failure, Object, Value};
 use smol_str::{SmolStr, ToSmolStr};
 use std::sync::Arc;
 
-/// Holes that one write to indexes may make in arrays, at most: each takes memory, which the text of
-/// an index does not show. Our choice: 2 MiB.
+/// Holes that one write to indexes may make in arrays, at most: each takes memory, which the text
+/// of an index does not show. Our choice: 2 MiB.
 const MAX_HOLES: usize = 100_000;
 
 impl Path {
@@ -45,7 +45,8 @@ impl Path {
         Ok(value)
     }
 
-    /// Fails if the value, written here, would nest its root too deeply or is too large for a message.
+    /// Fails if the value, written here, would nest its root too deeply or is too large for a
+    /// message.
     pub fn check(&self, value: &Value) -> Result<(), Failure> {
         if value.is_undefined() {
             return Ok(());
@@ -53,8 +54,9 @@ impl Path {
         value.extent().check(self.keys().len())
     }
 
-    /// Writes a value, making missing parents (docs/reference/node-red-engine.md §4.1); `undefined` deletes.
-    /// False if a parent is a primitive. A value that is too large is a failure, and nothing is written.
+    /// Writes a value, making missing parents (docs/reference/node-red-engine.md §4.1); `undefined`
+    /// deletes. False if a parent is a primitive. A value that is too large is a failure, and
+    /// nothing is written.
     pub fn write(&self, root: &mut Value, value: Value) -> Result<bool, Failure> {
         self.check(&value)?;
         write(self.keys(), root, value, &mut { MAX_HOLES })

@@ -1,7 +1,8 @@
 //! JavaScript's regular expressions: test and replace, with the replacement's `$` patterns.
 //!
-//! A search backtracks, so its steps can grow beyond any limit. One whose steps are few at worst ([`Cost`]) runs in
-//! `regress`, which has no limit and is fast; any other runs in a [`BoundedSearch`], which stops after [`max_steps`].
+//! A search backtracks, so its steps can grow beyond any limit. One whose steps are few at worst
+//! ([`Cost`]) runs in `regress`, which has no limit and is fast; any other runs in a
+//! [`BoundedSearch`], which stops after [`max_steps`].
 
 use super::regex_cost::Cost;
 use crate::Failure;
@@ -17,17 +18,19 @@ const MAX_LENGTH: usize = 1 << 16;
 /// Steps that a search may take in `regress` at worst: some ten milliseconds.
 const FEW_STEPS: f64 = 4e6;
 
-/// Steps of any other search, at most, whatever its text: some 40 ms at worst, in which no other flow runs.
+/// Steps of any other search, at most, whatever its text: some 40 ms at worst, in which no other
+/// flow runs.
 const BASE_STEPS: u64 = 2_000_000;
 
 /// Further steps for each byte of the text. Expressions for lines, words and numbers take up to 6.
 const STEPS_PER_BYTE: u64 = 20;
 
-/// Steps of a search for groups, at most: the path of a request is matched on the threads that serve all clients.
+/// Steps of a search for groups, at most: the path of a request is matched on the threads that
+/// serve all clients.
 const MAX_PATH_STEPS: u64 = 1_000_000;
 
-/// An engine for searches that may take long: it counts steps and can be stopped. A search of too many steps is a
-/// failure.
+/// An engine for searches that may take long: it counts steps and can be stopped. A search of too
+/// many steps is a failure.
 pub trait BoundedSearch: Debug + Sync {
     /// Whether the expression matches anywhere in the text.
     fn test(&self, source: Source<'_>, text: &str) -> Result<bool, Failure>;
@@ -89,8 +92,8 @@ pub struct Source<'s> {
 #[derive(Debug, Clone)]
 pub struct RegExp {
     regex: Regex,
-    /// The same for texts with characters beyond U+FFFF, which are two without the flags `u` and `v`. Made when the
-    /// first such text comes.
+    /// The same for texts with characters beyond U+FFFF, which are two without the flags `u` and
+    /// `v`. Made when the first such text comes.
     halves: OnceLock<Option<Box<Regex>>>,
     source: Box<str>,
     /// Those of `g i m s u v` that it has.
@@ -100,7 +103,8 @@ pub struct RegExp {
 }
 
 impl RegExp {
-    /// Compiles a source with flags (`g i m s u v`, others are ignored); searches that may take long run in `bounded`.
+    /// Compiles a source with flags (`g i m s u v`, others are ignored); searches that may take
+    /// long run in `bounded`.
     pub fn compile(
         source: &str,
         flags: &str,
@@ -117,7 +121,7 @@ impl RegExp {
         })
     }
 
-    /// Whether a search in a text of `length` bytes takes few steps at worst.
+    /// Returns whether a search in a text of `length` bytes takes few steps at worst.
     fn is_cheap(&self, length: usize) -> bool {
         self.cost.steps(length) <= FEW_STEPS
     }
@@ -181,12 +185,12 @@ impl RegExp {
         Ok(groups.map(|groups| groups.into_iter().map(|g| g.map(SmolStr::from)).collect()))
     }
 
-    /// `text.replace(regex, replacement)`: the first match, or all with flag `g`; `None` if there is none.
-    /// A search of too many steps is a failure.
+    /// `text.replace(regex, replacement)`: the first match, or all with flag `g`; `None` if there
+    /// is none. A search of too many steps is a failure.
     pub fn replace(&self, text: &str, replacement: &str) -> Result<Option<String>, Failure> {
         let global = self.flags.contains('g');
-        // The searches for all matches begin at different places: together they take no more steps than one that fails
-        // everywhere, which is what the bound counts.
+        // The searches for all matches begin at different places: together they take no more steps
+        // than one that fails everywhere, which is what the bound counts.
         if !self.is_cheap(text.len()) {
             return self
                 .bounded
@@ -257,8 +261,8 @@ fn options(flags: &str) -> Flags {
     }
 }
 
-/// A source as it reads without the flags `u` and `v`: `\u{…}` is the letter u then, so often as the braces say
-/// (ECMA-262 §B.1.2). `regress` reads a code point.
+/// A source as it reads without the flags `u` and `v`: `\u{…}` is the letter u then, so often as
+/// the braces say (ECMA-262 §B.1.2). `regress` reads a code point.
 fn without_code_points(source: &str) -> Cow<'_, str> {
     if !source.contains("\\u{") {
         return Cow::Borrowed(source);

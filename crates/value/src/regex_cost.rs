@@ -1,7 +1,8 @@
 //! Computes the maximum steps of a backtracking search from the source of a regular expression.
 //!
-//! The steps are counted from above: every choice that a search can make is taken to be tried, whether the text allows
-//! it or not. An expression whose repetitions contain choices (`(a+)+`) has no bound that is worth computing.
+//! The steps are counted from above: every choice that a search can make is taken to be tried,
+//! whether the text allows it or not. An expression whose repetitions contain choices (`(a+)+`) has
+//! no bound that is worth computing.
 
 /// The bound of one expression, as a function of the length of the text.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,12 +13,13 @@ pub(super) struct Cost {
     ways: f64,
     /// Repetitions in a row: each multiplies the ways by the length of the text.
     repetitions: i32,
-    /// Whether it can match at the beginning of the text only.
+    /// True if it can match at the beginning of the text only.
     anchored: bool,
 }
 
 impl Cost {
-    /// Reads an expression that is known to be well-formed; `sets`: it has the flag `v`, whose classes nest.
+    /// Reads an expression that is known to be well-formed; `sets`: it has the flag `v`, whose
+    /// classes nest.
     pub(super) fn of(source: &str, sets: bool, multiline: bool) -> Self {
         let mut reader = Reader {
             rest: source,
@@ -107,7 +109,7 @@ struct Reader<'s> {
     terms: f64,
     open: Vec<Level>,
     level: Level,
-    /// Whether the whole expression has alternatives.
+    /// True if the whole expression has alternatives.
     choice: bool,
 }
 
@@ -143,7 +145,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads an escape sequence. Comparing a back-reference takes time proportional to the text's length.
+    /// Reads an escape sequence. Comparing a back-reference takes time proportional to the text's
+    /// length.
     fn escape(&mut self) {
         let next = self.rest.chars().next();
         self.rest = self

@@ -1,9 +1,11 @@
-//! Signed checkpoints: records that sign the chain up to themselves with a key of the gateway (Ed25519, RFC 8032), so that
-//! without that key no program can rewrite lines that a checkpoint covers.
+//! Signed checkpoints: records that sign the chain up to themselves with a key of the gateway
+//! (Ed25519, RFC 8032), so that without that key no program can rewrite lines that a checkpoint
+//! covers.
 //!
-//! A checkpoint vouches for the lines that its own process has written since the checkpoint before, from the line `from` on:
-//! never for lines that a start has found, which another program may have written. What is signed is the line itself without
-//! the signature, and with that its number, its time and the hash of the line before.
+//! A checkpoint vouches for the lines that its own process has written since the checkpoint before,
+//! from the line `from` on: never for lines that a start has found, which another program may have
+//! written. What is signed is the line itself without the signature, and with that its number, its
+//! time and the hash of the line before.
 
 use super::Event;
 use super::record::{Entry, Read};
@@ -22,8 +24,8 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// Lines after which a checkpoint is due, whatever the time. Our choice: a burst of records is one or two signatures, and
-/// what a crash leaves unsigned can be compared by eye.
+/// Lines after which a checkpoint is due, whatever the time. Our choice: a burst of records is one
+/// or two signatures, and what a crash leaves unsigned can be compared by eye.
 pub(super) const RECORDS: u64 = 100;
 /// What the signed text begins with, so that no other signature of the key is one of a checkpoint.
 const CONTEXT: &[u8] = b"flowgate audit checkpoint 1\n";
@@ -78,7 +80,8 @@ impl SigningKey {
         pair.map(Self).map_err(|_| KeyError::Invalid(shown()))
     }
 
-    /// Makes a key in a file that is not there yet, mode 0600, and its directory if that is not there either.
+    /// Makes a key in a file that is not there yet, mode 0600, and its directory if that is not
+    /// there either.
     pub fn make(path: &Path) -> Result<Self, KeyError> {
         let shown = || path.display().to_string();
         let failed = |error| KeyError::File(shown(), error);
@@ -141,7 +144,7 @@ impl PublicKey {
         hex(&sha256(&self.0)[..8])
     }
 
-    /// Whether this key has signed a checkpoint.
+    /// Returns whether this key has signed a checkpoint.
     pub(super) fn verifies(&self, seal: &Seal) -> bool {
         let text = [CONTEXT, &seal.text].concat();
         let key = UnparsedPublicKey::new(&ED25519, &self.0);
@@ -201,12 +204,12 @@ impl Signer {
         }
     }
 
-    /// Whether lines wait to be signed.
+    /// Returns whether lines wait to be signed.
     pub(super) fn is_behind(&self) -> bool {
         self.since.is_some()
     }
 
-    /// Whether they have waited for long enough.
+    /// Returns whether they have waited for long enough.
     pub(super) fn is_due(&self, last: u64, now: u64) -> bool {
         let old = |since| now.saturating_sub(since) >= self.every;
         self.since.is_some_and(old) || (last + 1).saturating_sub(self.from) >= RECORDS

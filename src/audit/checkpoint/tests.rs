@@ -71,7 +71,8 @@ impl Place {
             .collect()
     }
 
-    /// Replaces the whole log, its chain and its head, as an attacker can who may write the data directory.
+    /// Replaces the whole log, its chain and its head, as an attacker can who may write the data
+    /// directory.
     fn forge(&self, lines: Vec<Value>, key: Option<&SigningKey>) {
         let mut last = ChainHash::START;
         let mut text = String::new();

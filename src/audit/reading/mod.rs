@@ -1,7 +1,9 @@
-//! Reads the log for people: pages of its newest records, its chain part by part, and all of it as it stands.
+//! Reads the log for people: pages of its newest records, its chain part by part, and all of it as
+//! it stands.
 //!
-//! The files are read with handles of their own, so a reader never delays the writer. Each call reads a limited number of
-//! bytes, however large the log is; the number of a record is the cursor, which rotation does not change.
+//! The files are read with handles of their own, so a reader never delays the writer. Each call
+//! reads a limited number of bytes, however large the log is; the number of a record is the cursor,
+//! which rotation does not change.
 
 mod backwards;
 mod copy;
@@ -19,7 +21,8 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read as _, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// The longest line in bytes that is read; those of the log have less than 2 KiB. Our choice, as that of a sink's batch.
+/// The longest line in bytes that is read; those of the log have less than 2 KiB. Our choice, as
+/// that of a sink's batch.
 const MAX_LINE: usize = 256 << 10;
 /// Below this number of bytes a line is searched one by one. Our choice: one read.
 const LINEAR: u64 = 64 << 10;
@@ -112,8 +115,8 @@ fn whole_lines(file: &File, length: u64) -> io::Result<u64> {
     Ok(end.map_or(begin, |end| begin + end as u64 + 1))
 }
 
-/// The offset of the first record with this number or a higher one, before `length`: by bisection, as records are in
-/// order. Lines that are none of the log are passed over.
+/// The offset of the first record with this number or a higher one, before `length`: by bisection,
+/// as records are in order. Lines that are none of the log are passed over.
 fn find(file: &File, length: u64, number: u64) -> io::Result<u64> {
     let (mut low, mut high) = (0, length);
     while high - low > LINEAR {

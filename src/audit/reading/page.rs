@@ -8,8 +8,8 @@ use serde::Deserialize;
 use std::borrow::Cow;
 use std::io;
 
-/// Bytes that are searched for a page: then the page ends, also if it is not full. Our choice: some 30,000 records, a
-/// fraction of a second.
+/// Bytes that are searched for a page: then the page ends, also if it is not full. Our choice: some
+/// 30,000 records, a fraction of a second.
 const MAX_SEARCHED: usize = 8 << 20;
 /// Bytes of the records of a page. Our choice: more than 200 records have.
 const MAX_BYTES: usize = 1 << 20;

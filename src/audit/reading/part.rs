@@ -1,5 +1,6 @@
-//! Verifies the chain of the log part by part: each call goes on at the record where the one before ended, so that its
-//! time and memory are limited. [`verify`](super::super::verify()) does the same at once, with signatures.
+//! Verifies the chain of the log part by part: each call goes on at the record where the one before
+//! ended, so that its time and memory are limited. [`verify`](super::super::verify()) does the same
+//! at once, with signatures.
 
 use super::{Lines, LogFile, LogFiles, find};
 use crate::audit::record::{ChainHash, Read, unhex};
@@ -52,7 +53,8 @@ pub enum ChainFault {
 }
 
 impl LogFiles {
-    /// Verifies the part that begins with this record; 0: with the oldest. An error: a file cannot be read.
+    /// Verifies the part that begins with this record; 0: with the oldest. An error: a file cannot
+    /// be read.
     pub fn verify_part(&self, from: u64) -> io::Result<ChainPart> {
         // Before the lines: those that are written meanwhile come after it.
         let head = files::head(&self.directory)?;
@@ -103,8 +105,8 @@ impl Part {
         }
     }
 
-    /// Checks the first record: unless it is the one to begin with, it is the oldest, and rotation must have removed
-    /// those before it.
+    /// Checks the first record: unless it is the one to begin with, it is the oldest, and rotation
+    /// must have removed those before it.
     fn begins(&mut self, line: &[u8], from: u64, directory: &Path) -> io::Result<()> {
         let Some(read) = Read::parse(line).filter(|read| read.seq != from) else {
             return Ok(());
@@ -173,7 +175,8 @@ impl Part {
         self.last = Some(this);
     }
 
-    /// Whether the part ends here; the next one begins with its last record, so that the link between them is verified.
+    /// Returns whether the part ends here; the next one begins with its last record, so that the
+    /// link between them is verified.
     fn is_full(&mut self) -> bool {
         let is_full = self.bytes >= MAX_BYTES;
         if is_full {

@@ -1,14 +1,15 @@
-//! Suppression of repeated records: refusals are counted per kind, user and address, so that requests cannot fill the
-//! log.
+//! Suppression of repeated records: refusals are counted per kind, user and address, so that
+//! requests cannot fill the log.
 //!
-//! The first records of a key are written at once; further ones are counted, and the count is written when the window
-//! ends; a count that cannot be written is kept. Refusals take bytes from a token bucket, their share of `max_size`; when
-//! it is empty, or with too many keys, a refusal is counted per kind only. Each user has a share of its own, and a budget
-//! for each kind of record ([`user`]). When only the reserve of the log is left, it is for security-relevant records, and
+//! The first records of a key are written at once; further ones are counted, and the count is
+//! written when the window ends; a count that cannot be written is kept. Refusals take bytes from a
+//! token bucket, their share of `max_size`; when it is empty, or with too many keys, a refusal is
+//! counted per kind only. Each user has a share of its own, and a budget for each kind of record
+//! ([`user`]). When only the reserve of the log is left, it is for security-relevant records, and
 //! for users with `*`. Depends on no file and no clock.
 //!
-//! The window of a key is no rate limit of the `limits` crate: it sums up what it suppresses, and doubles while the
-//! refusals go on.
+//! The window of a key is no rate limit of the `limits` crate: it sums up what it suppresses, and
+//! doubles while the refusals go on.
 
 mod user;
 
@@ -25,8 +26,8 @@ use std::hash::{BuildHasher, RandomState};
 pub(super) use user::ACTS;
 use user::{Limit, User};
 
-/// Records of one key that are written one by one before the others are counted. Our choice: each of a person's typing
-/// errors is shown.
+/// Records of one key that are written one by one before the others are counted. Our choice: each
+/// of a person's typing errors is shown.
 pub(super) const EACH: u32 = 5;
 /// The first window of a key, seconds.
 pub(super) const WINDOW: u64 = 60;
@@ -40,7 +41,8 @@ pub(super) const MAX_KEYS: usize = 1024;
 pub(super) const MAX_USERS: usize = 1024;
 /// Bytes of refusals that may be written in a burst. Our choice: some 1,500 records.
 const BURST: u64 = 512 << 10;
-/// Bytes of a line beside the user and its own fields: sequence number, time, event, address, request, hash.
+/// Bytes of a line beside the user and its own fields: sequence number, time, event, address,
+/// request, hash.
 pub(super) const FIXED: u64 = 352;
 
 /// The suppression class of an event.
@@ -48,8 +50,8 @@ pub(super) const FIXED: u64 = 352;
 pub(super) enum Class {
     /// Each time while the user's bytes last, then counted per user; of a user with `*` each time.
     Act,
-    /// Each time while the user's budget lasts, then counted per user: any user can repeat it without limit, from any
-    /// address, and the anonymous one too.
+    /// Each time while the user's budget lasts, then counted per user: any user can repeat it
+    /// without limit, from any address, and the anonymous one too.
     PerUser,
     /// Counted if the same user repeats the same act, and all acts beyond the user's bytes.
     Repeatable,
@@ -95,8 +97,8 @@ pub(super) struct Suppression {
     reserve: bool,
     /// Refusals without a key of their own.
     kinds: HashMap<Event, Count>,
-    /// Bytes that refusals may still write. Within `keep_for` at most half of `max_size` is added, so that refusals never
-    /// fill the log.
+    /// Bytes that refusals may still write. Within `keep_for` at most half of `max_size` is added,
+    /// so that refusals never fill the log.
     refusal_bytes: TokenBucket,
     /// Records suppressed since this was asked last.
     suppressed: u64,
@@ -131,10 +133,11 @@ impl Suppression {
         self.reserve = reserve;
     }
 
-    /// Writes the counts whose window has ended, and the record itself unless it is suppressed. False: the record could
-    /// not be written, or may not use the reserve.
+    /// Writes the counts whose window has ended, and the record itself unless it is suppressed.
+    /// False: the record could not be written, or may not use the reserve.
     pub(super) fn pass(&mut self, entry: Entry, append: Append<'_>) -> bool {
-        // A request that took long brings an older time than those before it: only `tick` sets the time back.
+        // A request that took long brings an older time than those before it: only `tick` sets the
+        // time back.
         if entry.now > self.now {
             self.tick(entry.now, append);
         }
@@ -218,7 +221,8 @@ impl Suppression {
             if !done || !count.has_ended(now) {
                 return true;
             }
-            // Forgotten only after a long silence: otherwise a slow client gets a first record again and again.
+            // Forgotten only after a long silence: otherwise a slow client gets a first record
+            // again and again.
             let silent = count.suppressed == 0 && count.length == MAX_WINDOW;
             done = count
                 .of_kind(*event, now)
@@ -247,8 +251,8 @@ impl Suppression {
         self.keys.len() + users.sum::<usize>() + self.kinds.len()
     }
 
-    /// Ends the window of a key: its count is written, or added to that of its kind if the bytes of refusals are used up. False: it
-    /// could not be written, and the window goes on.
+    /// Ends the window of a key: its count is written, or added to that of its kind if the bytes of
+    /// refusals are used up. False: it could not be written, and the window goes on.
     fn end_window(&mut self, key: &Key, now: u64, append: Append<'_>) -> bool {
         let Some(count) = self.keys.get_mut(key) else {
             return true;
@@ -364,7 +368,8 @@ impl Count {
         self.last = None;
     }
 
-    /// One record for those suppressed in this window: the last of them, how many there were, and when.
+    /// One record for those suppressed in this window: the last of them, how many there were, and
+    /// when.
     fn summary(&self, now: u64) -> Option<Entry> {
         let mut entry = self.last.clone()?;
         if self.suppressed > 1 {

@@ -1,5 +1,5 @@
-//! The keys of an issuer as they were fetched last: kept for as long as the issuer says, within bounds, fetched again when a
-//! token has a key that is not among them, and then not often.
+//! The keys of an issuer as they were fetched last: kept for as long as the issuer says, within
+//! bounds, fetched again when a token has a key that is not among them, and then not often.
 //!
 //! While the issuer cannot be reached the keys count on for a limited time.
 
@@ -11,11 +11,13 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long keys are kept if the issuer does not say. Our choice: a key that is withdrawn ends within it.
+/// How long keys are kept if the issuer does not say. Our choice: a key that is withdrawn ends
+/// within it.
 const FRESH: Duration = Duration::from_mins(5);
 /// The shortest time, whatever the issuer says. Our choice: one request a minute is no load.
 const MIN_FRESH: Duration = Duration::from_mins(1);
-/// The longest time, whatever the issuer says. Our choice: issuers say a day, and a withdrawn key must end.
+/// The longest time, whatever the issuer says. Our choice: issuers say a day, and a withdrawn key
+/// must end.
 const MAX_FRESH: Duration = Duration::from_mins(15);
 /// Fetches at once, and then in a minute: each token may have another key id. Our choice.
 const FETCHES: u64 = 3;
@@ -61,7 +63,8 @@ impl KeyCache {
         cache
     }
 
-    /// The keys that count at a time; `None`: there are none, or the issuer was not reached for too long.
+    /// The keys that count at a time; `None`: there are none, or the issuer was not reached for too
+    /// long.
     pub(in crate::auth) fn keys(&self, max_stale: Duration, now: u64) -> Option<Arc<KeySet>> {
         let current = self.current.load();
         let current = current.as_ref()?;
@@ -69,7 +72,7 @@ impl KeyCache {
         (now < ends).then(|| Arc::clone(&current.keys))
     }
 
-    /// Whether keys have been fetched, and it is time to do it again.
+    /// Returns whether keys have been fetched, and it is time to do it again.
     pub(in crate::auth) fn is_due(&self, now: u64) -> bool {
         let current = self.current.load();
         current
@@ -77,7 +80,8 @@ impl KeyCache {
             .is_some_and(|current| current.fresh_until <= now)
     }
 
-    /// Fetches the keys, unless that was tried too often or another task has just done it. False: they are as before.
+    /// Fetches the keys, unless that was tried too often or another task has just done it. False:
+    /// they are as before.
     pub(in crate::auth) async fn fetch(
         &self,
         send: SendToProvider,

@@ -1,4 +1,5 @@
-//! The public keys of an issuer: a JWK set (RFC 7517), of which only keys that verify signatures are kept.
+//! The public keys of an issuer: a JWK set (RFC 7517), of which only keys that verify signatures
+//! are kept.
 
 use crypto::sha256;
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet, KeyOperations, PublicKeyUse};
@@ -32,18 +33,19 @@ pub(super) enum NoKey {
 }
 
 impl KeySet {
-    /// The keys of a set that verify signatures; all others, those of other kinds and symmetric ones too, are left out.
+    /// The keys of a set that verify signatures; all others, those of other kinds and symmetric
+    /// ones too, are left out.
     pub(in crate::auth) fn of(set: &JwkSet) -> Self {
         let keys = set.keys.iter().take(MAX_KEYS);
         Self(keys.filter_map(Key::of).collect())
     }
 
-    /// Whether no key is left.
+    /// Returns whether no key is left.
     pub(in crate::auth) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a key of this thumbprint is there.
+    /// Returns whether a key of this thumbprint is there.
     pub(in crate::auth) fn has(&self, thumbprint: &[u8; 32]) -> bool {
         self.0.iter().any(|key| key.thumbprint == *thumbprint)
     }

@@ -1,7 +1,9 @@
-//! JWTs of machines as bearer tokens: verified once, and then a session in memory under the token's hash, like the session of
-//! any other token, until the token expires, its key is withdrawn, or it is revoked.
+//! JWTs of machines as bearer tokens: verified once, and then a session in memory under the token's
+//! hash, like the session of any other token, until the token expires, its key is withdrawn, or it
+//! is revoked.
 //!
-//! So a request with a JWT costs what one with a token costs. [`verify`] has the rules, [`keys`] and [`key_cache`] the keys.
+//! So a request with a JWT costs what one with a token costs. [`verify`] has the rules, [`keys`]
+//! and [`key_cache`] the keys.
 
 pub(super) mod key_cache;
 pub(super) mod keys;
@@ -26,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use verify::{Claims, Rules, Verified};
 
-/// Whether a bearer token can be a JWT that is known.
+/// Returns whether a bearer token can be a JWT that is known.
 pub(super) fn is_possible(token: &str) -> bool {
     token.len() <= verify::MAX_LENGTH && verify::has_form(token)
 }
@@ -34,10 +36,12 @@ pub(super) fn is_possible(token: &str) -> bool {
 /// The prefix of the names of callers with a JWT; no user's name has it.
 pub(super) const PREFIX: &str = "jwt:";
 
-/// Verified tokens remembered. Our choice: about 10 MiB; beyond it the one that expires first is verified again.
+/// Verified tokens remembered. Our choice: about 10 MiB; beyond it the one that expires first is
+/// verified again.
 const MAX_SESSIONS: usize = 10_000;
 
-/// Characters of a caller's name that come from the token. Our choice: room for the longest subjects of CI systems.
+/// Characters of a caller's name that come from the token. Our choice: room for the longest
+/// subjects of CI systems.
 const MAX_USER: usize = 300;
 
 /// The issuers, and the tokens that are known.
@@ -66,7 +70,8 @@ pub struct VerifiedJwt {
 }
 
 impl VerifiedJwt {
-    /// The caller's name: `jwt:`, the issuer's name in the configuration, and the claim that names the caller.
+    /// The caller's name: `jwt:`, the issuer's name in the configuration, and the claim that names
+    /// the caller.
     pub fn user(&self) -> &str {
         &self.user
     }
@@ -78,7 +83,8 @@ impl VerifiedJwt {
 }
 
 impl Auth {
-    /// Whether a bearer token may be a JWT that is not known yet. Takes one map shard, and nothing for other tokens.
+    /// Returns whether a bearer token may be a JWT that is not known yet. Takes one map shard, and
+    /// nothing for other tokens.
     pub fn is_new_jwt(&self, token: &str) -> bool {
         token.len() != TOKEN_LENGTH
             && !self.0.jwt.all.load().is_empty()
@@ -91,7 +97,8 @@ impl Auth {
                 .is_none()
     }
 
-    /// Whether a text is a JWT for this gateway, by its issuer and audience. Says nothing about who calls.
+    /// Returns whether a text is a JWT for this gateway, by its issuer and audience. Says nothing
+    /// about who calls.
     pub fn is_own_jwt(&self, text: &[u8]) -> bool {
         let issuers = self.0.jwt.all.load();
         if issuers.is_empty() {
@@ -124,8 +131,8 @@ impl Auth {
         })
     }
 
-    /// Fetches the keys of a token's issuer again, if that has not been done too often. In a task of its own: a client that
-    /// leaves does not stop it.
+    /// Fetches the keys of a token's issuer again, if that has not been done too often. In a task
+    /// of its own: a client that leaves does not stop it.
     pub async fn fetch_jwt_keys(&self, token: &str, now: u64) {
         let Ok(read) = verify::read(token) else {
             return;
@@ -158,7 +165,8 @@ impl Auth {
         let session = session(jwt, agent, now);
         admitted.insert((session.expires, key));
         self.0.registry.admit(session);
-        // A reload, a fetch of keys or a revocation since the token was verified has not seen the session.
+        // A reload, a fetch of keys or a revocation since the token was verified has not seen the
+        // session.
         let is_configured = self
             .0
             .jwt
@@ -172,8 +180,8 @@ impl Auth {
         }
     }
 
-    /// Fetches keys whose time has come, and ends the sessions of issuers that were not reached for too long. To be called
-    /// every few seconds.
+    /// Fetches keys whose time has come, and ends the sessions of issuers that were not reached for
+    /// too long. To be called every few seconds.
     pub async fn refresh_jwt_keys(&self, now: u64) {
         let issuers = self.0.jwt.all.load_full();
         for issuer in issuers.iter().filter(|issuer| issuer.keys.is_due(now)) {
@@ -209,7 +217,8 @@ impl Auth {
         });
     }
 
-    /// Takes over the issuers of a configuration read again; the sessions of those that are gone or changed end.
+    /// Takes over the issuers of a configuration read again; the sessions of those that are gone or
+    /// changed end.
     pub(super) fn reload_jwt(&self, read: &[config::Jwt]) {
         let before = self.0.jwt.all.load_full();
         let all = read.iter().map(|config| {
@@ -225,7 +234,8 @@ impl Auth {
         }
     }
 
-    /// Ends the session of a JWT, and keeps the token from beginning another one, after a restart too.
+    /// Ends the session of a JWT, and keeps the token from beginning another one, after a restart
+    /// too.
     pub(super) async fn revoke_jwt(&self, session: &Session) -> Result<(), store::Error> {
         self.0.jwt.revoked().insert(session.key, session.expires);
         self.0.registry.sessions().end_one(&session.key);

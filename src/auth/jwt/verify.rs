@@ -1,5 +1,5 @@
-//! Verifies one JWT (RFC 7519) under the rules of RFC 8725: the algorithm is of the configuration, the key is the issuer's,
-//! and issuer, audience and times are checked. Pure: no clock, no network.
+//! Verifies one JWT (RFC 7519) under the rules of RFC 8725: the algorithm is of the configuration,
+//! the key is the issuer's, and issuer, audience and times are checked. Pure: no clock, no network.
 
 use super::keys::{KeySet, NoKey};
 use crate::config::Jwt;
@@ -9,7 +9,8 @@ use jsonwebtoken::{Header, Validation};
 use serde_json::{Map, Value as Json};
 use std::time::Duration;
 
-/// Bytes of a token. Our choice: half of what `limits.header_bytes` has room for; tokens with some hundred groups have 8.
+/// Bytes of a token. Our choice: half of what `limits.header_bytes` has room for; tokens with some
+/// hundred groups have 8.
 pub(in crate::auth) const MAX_LENGTH: usize = 8 * 1024;
 
 /// The claims of a token.
@@ -31,7 +32,8 @@ pub(in crate::auth) struct Rules<'a> {
     pub(in crate::auth) audience: &'a [String],
     pub(in crate::auth) clock_skew: Duration,
     pub(in crate::auth) max_lifetime: Duration,
-    /// `typ` of the header, lower-case, without `application/`; a token without one counts as a `jwt`.
+    /// `typ` of the header, lower-case, without `application/`; a token without one counts as a
+    /// `jwt`.
     pub(in crate::auth) types: &'a [&'a str],
 }
 
@@ -95,7 +97,8 @@ pub enum InvalidJwt {
     Revoked,
 }
 
-/// Whether a bearer token can be a JWT: three parts (RFC 7515 §7.1). A token of the gateway's own has no dot.
+/// Returns whether a bearer token can be a JWT: three parts (RFC 7515 §7.1). A token of the
+/// gateway's own has no dot.
 pub(in crate::auth) fn has_form(token: &str) -> bool {
     token.bytes().filter(|byte| *byte == b'.').count() == 2
 }
@@ -199,7 +202,8 @@ pub(in crate::auth) fn has_audience(claims: &Claims, audience: &[String]) -> boo
     }
 }
 
-/// Checks `exp`, `nbf` and `iat`; gives the time when the token ends, with the difference of clocks.
+/// Checks `exp`, `nbf` and `iat`; gives the time when the token ends, with the difference of
+/// clocks.
 fn times(claims: &Claims, rules: &Rules<'_>, now: u64) -> Result<u64, InvalidJwt> {
     let skew = rules.clock_skew.as_secs();
     let expires = seconds(claims, "exp")?.ok_or(InvalidJwt::Expired)?;

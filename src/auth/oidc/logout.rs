@@ -1,5 +1,6 @@
-//! Sign-out at either side: the provider ends sessions here (OpenID Connect Back-Channel Logout 1.0, Front-Channel Logout 1.0),
-//! and a user who signs out here is led to the sign-out there (RP-Initiated Logout 1.0).
+//! Sign-out at either side: the provider ends sessions here (OpenID Connect Back-Channel Logout
+//! 1.0, Front-Channel Logout 1.0), and a user who signs out here is led to the sign-out there
+//! (RP-Initiated Logout 1.0).
 
 use super::error::OidcError;
 use super::sessions::OidcSession;
@@ -36,7 +37,8 @@ impl LogoutOf {
 }
 
 impl Auth {
-    /// Verifies a logout token; it counts once, at one gateway. Then all sessions are known that it may be about.
+    /// Verifies a logout token; it counts once, at one gateway. Then all sessions are known that it
+    /// may be about.
     pub async fn verify_logout(
         &self,
         provider: &str,
@@ -72,14 +74,14 @@ impl Auth {
         is_new.then_some(of).ok_or(OidcError::Replayed)
     }
 
-    /// Whether a provider has this issuer.
+    /// Returns whether a provider has this issuer.
     pub fn is_issuer_of(&self, provider: &str, issuer: &str) -> bool {
         let provider = self.0.oidc.find(provider);
         provider.is_some_and(|provider| provider.config.issuer == issuer)
     }
 
-    /// Ends sessions of a provider, and all that is open for them, at all gateways; gives the users. After an error they have ended
-    /// here, and are to end elsewhere still.
+    /// Ends sessions of a provider, and all that is open for them, at all gateways; gives the
+    /// users. After an error they have ended here, and are to end elsewhere still.
     pub async fn end_oidc(
         &self,
         provider: &str,
@@ -101,8 +103,8 @@ impl Auth {
         (users, forgotten)
     }
 
-    /// Where the user of a session, by its key, signs out at the provider, if it has such a place. `back`: an address that the provider
-    /// knows and leads back to.
+    /// Where the user of a session, by its key, signs out at the provider, if it has such a place.
+    /// `back`: an address that the provider knows and leads back to.
     pub async fn sign_out_at_provider(
         &self,
         session: [u8; 32],

@@ -16,9 +16,9 @@ pub(super) struct Metadata {
     pub(super) keys: ProviderUrl,
     pub(super) user_info: Option<ProviderUrl>,
     pub(super) end_session: Option<ProviderUrl>,
-    /// Whether the authorization response has `iss` (RFC 9207 §3).
+    /// True if the authorization response has `iss` (RFC 9207 §3).
     pub(super) names_itself: bool,
-    /// Whether the secret of a client stands in the form only.
+    /// True if the secret of a client stands in the form only.
     pub(super) secret_in_form: bool,
     /// When it was fetched, seconds since 1970.
     pub(super) fetched: u64,

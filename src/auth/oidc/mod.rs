@@ -1,9 +1,11 @@
-//! Users who sign in with a provider of OpenID Connect: authorization code with PKCE (OpenID Connect Core 1.0 §3.1, RFC 7636),
-//! and their sessions, for as long as the provider stands by them.
+//! Users who sign in with a provider of OpenID Connect: authorization code with PKCE (OpenID
+//! Connect Core 1.0 §3.1, RFC 7636), and their sessions, for as long as the provider stands by
+//! them.
 //!
-//! A sign-in: [`Auth::begin_oidc`] makes the way to the provider and a cookie ([`sealed`]), [`Auth::finish_oidc`] takes the
-//! response and asks the provider for tokens ([`provider`]), [`Auth::admit_oidc`] begins a session ([`sessions`]). [`refresh`] asks
-//! again and again, [`logout`] ends sessions that the provider ends. Knows no path of the gateway's.
+//! A sign-in: [`Auth::begin_oidc`] makes the way to the provider and a cookie ([`sealed`]),
+//! [`Auth::finish_oidc`] takes the response and asks the provider for tokens ([`provider`]),
+//! [`Auth::admit_oidc`] begins a session ([`sessions`]). [`refresh`] asks again and again,
+//! [`logout`] ends sessions that the provider ends. Knows no path of the gateway's.
 
 mod error;
 mod logout;
@@ -134,7 +136,7 @@ impl Auth {
         all.iter().map(label).collect()
     }
 
-    /// Whether users can sign in with a provider.
+    /// Returns whether users can sign in with a provider.
     pub fn has_providers(&self) -> bool {
         !self.0.oidc.all.load().is_empty()
     }
@@ -145,7 +147,8 @@ impl Auth {
         provider.config.redirect_url.clone()
     }
 
-    /// Begins a sign-in: `pending` names the provider and where it leads; its secrets are made here.
+    /// Begins a sign-in: `pending` names the provider and where it leads; its secrets are made
+    /// here.
     pub async fn begin_oidc(
         &self,
         mut pending: PendingSignIn,
@@ -184,7 +187,8 @@ impl Auth {
         })
     }
 
-    /// The sign-in that a browser has begun with this provider, by its cookie and `state`. It can be finished once.
+    /// The sign-in that a browser has begun with this provider, by its cookie and `state`. It can
+    /// be finished once.
     pub fn pending_oidc(
         &self,
         provider: &str,
@@ -210,7 +214,8 @@ impl Auth {
         Ok(pending)
     }
 
-    /// A sign-in that failed may be tried again: what unauthenticated clients begin is not remembered.
+    /// A sign-in that failed may be tried again: what unauthenticated clients begin is not
+    /// remembered.
     pub fn release_oidc(&self, pending: &PendingSignIn) {
         let mut used = self.0.oidc.used.lock();
         used.remove(&used_key(b"state", pending.state.as_bytes()));

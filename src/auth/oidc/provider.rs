@@ -18,11 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The longest life of an ID token or logout token. Our choice: they are used at once, but some providers give them a day.
+/// The longest life of an ID token or logout token. Our choice: they are used at once, but some
+/// providers give them a day.
 const MAX_LIFETIME: Duration = Duration::from_hours(48);
 
-/// Seconds for which a provider that could not be reached is not asked again. Our choice: it is noticed soon when it is back,
-/// and sessions do not wait for one time-out after the other.
+/// Seconds for which a provider that could not be reached is not asked again. Our choice: it is
+/// noticed soon when it is back, and sessions do not wait for one time-out after the other.
 const AWAY: u64 = 3;
 
 /// A provider.
@@ -261,7 +262,8 @@ impl Provider {
             types,
         };
         let verified = read(token)?.verify(token, &rules, &keys, now)?;
-        // Made for several programs, or by the order of another one (OpenID Connect Core 1.0 §3.1.3.7).
+        // Made for several programs, or by the order of another one (OpenID Connect Core 1.0
+        // §3.1.3.7).
         let party = verified
             .claims
             .get("azp")

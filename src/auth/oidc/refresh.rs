@@ -1,8 +1,8 @@
-//! Asks providers again and again whether their sessions still count, and for what: a user who is removed from a group loses
-//! its permissions within the time between two questions.
+//! Asks providers again and again whether their sessions still count, and for what: a user who is
+//! removed from a group loses its permissions within the time between two questions.
 //!
-//! With a refresh token, else with the access token (user info). Few questions are under way at a time, and not all sessions
-//! are asked about at once.
+//! With a refresh token, else with the access token (user info). Few questions are under way at a
+//! time, and not all sessions are asked about at once.
 
 use super::error::OidcError;
 use super::sessions::OidcSession;
@@ -18,14 +18,16 @@ use tokio::task::JoinSet;
 /// Questions at a time. Our choice: a provider answers some hundred in a second so.
 pub(super) const AT_A_TIME: usize = 8;
 
-/// Seconds for which a gateway claims to ask about a session. Our choice: longer than the time limits of all its questions.
+/// Seconds for which a gateway claims to ask about a session. Our choice: longer than the time
+/// limits of all its questions.
 const CLAIM: u64 = 60;
 
 /// Seconds until a gateway looks again whether the one that asks has an answer. Our choice.
 const LOOK_AGAIN: u64 = 5;
 
 impl Auth {
-    /// Asks about the sessions whose time has come, and ends those that no longer count. To be called every second.
+    /// Asks about the sessions whose time has come, and ends those that no longer count. To be
+    /// called every second.
     pub async fn refresh_oidc(&self, now: u64) {
         let mut questions = JoinSet::new();
         for session in self.due_oidc(now) {
@@ -39,7 +41,8 @@ impl Auth {
         questions.join_all().await;
     }
 
-    /// Waits for the answers that are under way, and asks no more: a token in them may be the only one that still counts.
+    /// Waits for the answers that are under way, and asks no more: a token in them may be the only
+    /// one that still counts.
     pub async fn finish_asking(&self) {
         let places = u32::try_from(AT_A_TIME).unwrap_or(u32::MAX);
         if let Ok(all) = self.0.oidc.asking.acquire_many(places).await {
@@ -82,8 +85,9 @@ impl Auth {
         self.end_for_all(session).await;
     }
 
-    /// Whether this gateway is to ask; of several that know the session, one does. It has the newest tokens then. An error: the session
-    /// has not been confirmed for too long, or counts no more.
+    /// Whether this gateway is to ask; of several that know the session, one does. It has the
+    /// newest tokens then. An error: the session has not been confirmed for too long, or counts no
+    /// more.
     async fn has_turn(&self, session: &OidcSession, now: u64) -> Result<bool, OidcError> {
         if self.0.store.grace().is_none() {
             return Ok(true);
@@ -97,7 +101,8 @@ impl Auth {
             session.lock().asked += 1;
             return Ok(true);
         }
-        // Another gateway asks, or the store takes no claim: for as long as a provider may be away, and a claim more.
+        // Another gateway asks, or the store takes no claim: for as long as a provider may be away,
+        // and a claim more.
         let longest = session.provider.config.max_stale + Duration::from_secs(CLAIM);
         let ends = session
             .lock()

@@ -1,12 +1,14 @@
-//! What a sign-in with a provider needs when the browser comes back: sealed in a cookie of that browser, so that sign-ins that
-//! no user finishes take no memory, and so that no other browser can finish it.
+//! What a sign-in with a provider needs when the browser comes back: sealed in a cookie of that
+//! browser, so that sign-ins that no user finishes take no memory, and so that no other browser can
+//! finish it.
 
 use serde::{Deserialize, Serialize};
 
 /// What it is sealed for.
 pub(super) const PURPOSE: &[u8] = b"sign-in with a provider";
 
-/// Seconds in which a user must sign in at the provider. Our choice: time for a second factor there.
+/// Seconds in which a user must sign in at the provider. Our choice: time for a second factor
+/// there.
 pub(super) const LIFETIME: u64 = 600;
 
 /// The program in the browser that a sign-in is for.
@@ -43,7 +45,7 @@ pub struct PendingSignIn {
 }
 
 impl PendingSignIn {
-    /// Whether it can be finished at this time.
+    /// Returns whether it can be finished at this time.
     pub(super) fn lasts(&self, now: u64) -> bool {
         now < self.begun.saturating_add(LIFETIME)
     }

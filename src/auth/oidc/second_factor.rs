@@ -1,12 +1,13 @@
-//! The second factor that a user has given at a provider: what the gateway asks for, and what the ID token says of it (OpenID
-//! Connect Core 1.0 §2: `auth_time`, `acr`, `amr`). Pure.
+//! The second factor that a user has given at a provider: what the gateway asks for, and what the
+//! ID token says of it (OpenID Connect Core 1.0 §2: `auth_time`, `acr`, `amr`). Pure.
 
 use crate::auth::jwt::verify::Claims;
 use crate::config::{Conditions, Oidc};
 use serde_json::Value as Json;
 
-/// The parameters of a sign-in (§3.1.2.1): where permissions need a recent second factor, and the provider's users can have one, an
-/// authentication as recent as that, which the ID token then has the time of.
+/// The parameters of a sign-in (§3.1.2.1): where permissions need a recent second factor, and the
+/// provider's users can have one, an authentication as recent as that, which the ID token then has
+/// the time of.
 pub(super) fn asked(provider: &Oidc, conditions: &Conditions) -> Vec<(&'static str, String)> {
     if provider.second_factor.is_empty() || conditions.step_up.is_empty() {
         return Vec::new();
@@ -18,8 +19,8 @@ pub(super) fn asked(provider: &Oidc, conditions: &Conditions) -> Vec<(&'static s
     asked
 }
 
-/// When the user gave a second factor, seconds since 1970. `None`: the ID token has neither a value of the configuration in `amr` or
-/// `acr`, nor a time.
+/// When the user gave a second factor, seconds since 1970. `None`: the ID token has neither a value
+/// of the configuration in `amr` or `acr`, nor a time.
 pub(super) fn given(provider: &Oidc, claims: &Claims, now: u64) -> Option<u64> {
     let is_one = |value: &Json| {
         let value = value.as_str();

@@ -1,8 +1,9 @@
-//! The sessions of providers: begun here, or taken over from the store, where another gateway has begun them, or this one before
-//! a restart.
+//! The sessions of providers: begun here, or taken over from the store, where another gateway has
+//! begun them, or this one before a restart.
 //!
-//! The store has the provider's part of a session sealed, with its tokens, so any gateway can ask the provider about it, and any can
-//! end it. Without a secret to seal it with it is in memory only.
+//! The store has the provider's part of a session sealed, with its tokens, so any gateway can ask
+//! the provider about it, and any can end it. Without a secret to seal it with it is in memory
+//! only.
 
 use super::error::OidcError;
 use super::provider::{Provider, Tokens};
@@ -151,8 +152,8 @@ impl Auth {
         begin(session)
     }
 
-    /// Begins a session that another gateway has begun, or takes over what the provider has said there since. False: nothing
-    /// here vouches for it.
+    /// Begins a session that another gateway has begun, or takes over what the provider has said
+    /// there since. False: nothing here vouches for it.
     pub(in crate::auth) fn take_over_oidc(&self, row: &SessionRow, sealed: &str, now: u64) -> bool {
         let known = self.0.oidc.sessions().get(&row.token).cloned();
         if let Some(known) = known {
@@ -205,7 +206,8 @@ impl Auth {
         is_same.then_some((provider, stored))
     }
 
-    /// The provider's part of a session, as the store keeps it; `None`: there is no secret, or the library refuses.
+    /// The provider's part of a session, as the store keeps it; `None`: there is no secret, or the
+    /// library refuses.
     pub(super) fn sealed_oidc(&self, session: &OidcSession) -> Option<String> {
         // The seal's own key is gone with the process.
         self.0.store.secret()?;
@@ -240,7 +242,8 @@ impl Auth {
         Ok(())
     }
 
-    /// Takes over the providers of a configuration read again; the sessions of those that are gone or changed end. Gives their keys.
+    /// Takes over the providers of a configuration read again; the sessions of those that are gone
+    /// or changed end. Gives their keys.
     pub(in crate::auth) fn reload_oidc(&self, read: &[config::Oidc]) -> Vec<Key> {
         let before = self.0.oidc.all.load_full();
         let all = read.iter().map(|config| {
@@ -270,7 +273,8 @@ fn purpose(key: &Key) -> Vec<u8> {
     [b"session ", &key[..]].concat()
 }
 
-/// What must not change of a provider while its sessions last: who it is, and what it calls its users.
+/// What must not change of a provider while its sessions last: who it is, and what it calls its
+/// users.
 fn identity(config: &config::Oidc) -> [u8; 32] {
     let parts = (&config.issuer, &config.client_id, &config.user_claim);
     sha256(format!("{parts:?}").as_bytes())

@@ -56,7 +56,8 @@ impl State {
     }
 }
 
-/// Somewhere in the last quarter of a period: sessions that began together are not asked about together.
+/// Somewhere in the last quarter of a period: sessions that began together are not asked about
+/// together.
 pub(super) fn after(now: u64, period: Duration) -> u64 {
     let period = period.as_secs().max(1);
     let early = u64::from(random::<1>()[0]) * (period / 4) / 256;

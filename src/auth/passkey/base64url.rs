@@ -1,4 +1,5 @@
-//! Bytes as base64url without padding, as browsers write them in JSON (W3C Web Authentication Level 3 §3).
+//! Bytes as base64url without padding, as browsers write them in JSON (W3C Web Authentication Level
+//! 3 §3).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,7 +1,8 @@
-//! Checks what a browser and an authenticator return (W3C Web Authentication Level 3 §7.1, §7.2). Pure: no store, no clock.
+//! Checks what a browser and an authenticator return (W3C Web Authentication Level 3 §7.1, §7.2).
+//! Pure: no store, no clock.
 //!
-//! Attestation is not asked for: which make of authenticator a user has is not the gateway's business, and a user who registers a
-//! passkey has shown another credential already.
+//! Attestation is not asked for: which make of authenticator a user has is not the gateway's
+//! business, and a user who registers a passkey has shown another credential already.
 
 use super::base64url::Base64Url;
 use aws_lc_rs::signature::{
@@ -11,7 +12,8 @@ use aws_lc_rs::signature::{
 use crypto::{constant_time_eq, sha256};
 use serde::Deserialize;
 
-/// The algorithms of keys (IANA COSE Algorithms), the preferred one first: `EdDSA`, `ES256`, `RS256`.
+/// The algorithms of keys (IANA COSE Algorithms), the preferred one first: `EdDSA`, `ES256`,
+/// `RS256`.
 pub(super) const ALGORITHMS: [i64; 3] = [-8, -7, -257];
 
 /// Bytes of the id of a credential (Web Authentication §4, "Credential ID").
@@ -20,7 +22,8 @@ const MAX_ID: usize = 1023;
 /// Bytes of a public key as `SubjectPublicKeyInfo`: more than RSA with 8192 bits has.
 const MAX_KEY: usize = 1100;
 
-/// The first bytes of authenticator data: the hash of the relying party's id, flags, counter (§6.1).
+/// The first bytes of authenticator data: the hash of the relying party's id, flags, counter
+/// (§6.1).
 const HEAD: usize = 37;
 
 /// Bytes before the length of the id in attested credential data: the AAGUID (§6.5.1).
@@ -58,7 +61,8 @@ pub enum PasskeyError {
     /// The authenticator has not verified the user, where the passkey stands for a password too.
     #[error("user_verification")]
     NotVerified,
-    /// There is no such passkey, it is another host's, or it was registered with another password of the user.
+    /// There is no such passkey, it is another host's, or it was registered with another password
+    /// of the user.
     #[error("unknown")]
     Unknown,
     /// The passkey is another user's.
@@ -89,7 +93,7 @@ pub(super) struct Expected<'a> {
     pub(super) origin: &'a str,
     /// The id of the relying party.
     pub(super) rp: &'a str,
-    /// Whether the user must be verified.
+    /// True if the user must be verified.
     pub(super) verified: bool,
 }
 

@@ -1,5 +1,6 @@
-//! Challenges of passkeys: sealed in a cookie, so that those that no browser answers take no memory, and bound to that browser,
-//! its page's origin, what they are for, and the session if there is one. The store knows which were answered: each counts once.
+//! Challenges of passkeys: sealed in a cookie, so that those that no browser answers take no
+//! memory, and bound to that browser, its page's origin, what they are for, and the session if
+//! there is one. The store knows which were answered: each counts once.
 
 use super::base64url::encode;
 use super::ceremony::PasskeyError;
@@ -52,7 +53,8 @@ pub(in crate::auth) struct Challenges(Seal);
 /// A challenge on its way to the browser.
 #[derive(Debug)]
 pub struct PasskeyBegun {
-    /// The options for `navigator.credentials`, as `PublicKeyCredential.parse…OptionsFromJSON` reads them.
+    /// The options for `navigator.credentials`, as `PublicKeyCredential.parse…OptionsFromJSON`
+    /// reads them.
     pub options: serde_json::Value,
     /// The cookie to set.
     pub cookie: Secret,
@@ -102,8 +104,8 @@ impl Challenges {
         })
     }
 
-    /// The challenge of a cookie: of this purpose, page and session, and not expired. Whether it was answered before is another
-    /// question, which the one who has a right answer asks.
+    /// The challenge of a cookie: of this purpose, page and session, and not expired. Whether it
+    /// was answered before is another question, which the one who has a right answer asks.
     pub(super) fn open(
         &self,
         cookie: &str,

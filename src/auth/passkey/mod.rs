@@ -1,8 +1,9 @@
-//! Passkeys of local users (W3C Web Authentication Level 3): registration, sign-in without a password, and the second factor of a
-//! session.
+//! Passkeys of local users (W3C Web Authentication Level 3): registration, sign-in without a
+//! password, and the second factor of a session.
 //!
-//! [`ceremony`] checks what a browser returns, [`challenge`] makes challenges, [`registry`] adds, lists and removes. A passkey is
-//! bound to its user, the host that it was registered at, and the password that the user had: like a session, it ends with that.
+//! [`ceremony`] checks what a browser returns, [`challenge`] makes challenges, [`registry`] adds,
+//! lists and removes. A passkey is bound to its user, the host that it was registered at, and the
+//! password that the user had: like a session, it ends with that.
 
 mod base64url;
 mod ceremony;
@@ -51,20 +52,21 @@ pub struct PasskeyClient {
 }
 
 impl Auth {
-    /// Whether users may register passkeys and sign in with them.
+    /// Returns whether users may register passkeys and sign in with them.
     pub fn has_passkeys(&self) -> bool {
         self.0.registry.users().passkeys
     }
 
-    /// Begins a sign-in. It names no user and no passkey: the authenticator offers what it has for this host.
+    /// Begins a sign-in. It names no user and no passkey: the authenticator offers what it has for
+    /// this host.
     pub fn begin_passkey_sign_in(&self, site: &PasskeySite, now: u64) -> Option<PasskeyBegun> {
         let challenge = Challenge::new(Purpose::SignIn, site, now);
         let options = request_options(&challenge, "required", &[]);
         self.0.challenges.begin(&challenge, options)
     }
 
-    /// Checks the answer and hands out a token, durable before it is handed out. The passkey stands for the password and the
-    /// second factor, so the authenticator must have verified the user.
+    /// Checks the answer and hands out a token, durable before it is handed out. The passkey stands
+    /// for the password and the second factor, so the authenticator must have verified the user.
     ///
     /// All passkeys that do not count are refused alike.
     pub async fn sign_in_with_passkey(
@@ -101,7 +103,8 @@ impl Auth {
         Ok((row.user.into(), issued))
     }
 
-    /// Begins to ask the user of a session for one of their passkeys; `None`: the session cannot have a second factor.
+    /// Begins to ask the user of a session for one of their passkeys; `None`: the session cannot
+    /// have a second factor.
     pub async fn begin_passkey_step_up(
         &self,
         caller: &Caller,
@@ -119,8 +122,8 @@ impl Auth {
         Ok(self.0.challenges.begin(&challenge, options))
     }
 
-    /// Checks the answer. The sign-in had a password or a passkey, so the authenticator need not have verified the user. Gives
-    /// whether it is a second factor: it is.
+    /// Checks the answer. The sign-in had a password or a passkey, so the authenticator need not
+    /// have verified the user. Gives whether it is a second factor: it is.
     pub async fn check_second_factor(
         &self,
         answer: PasskeyAnswer,
@@ -132,14 +135,16 @@ impl Auth {
         checked.await.map(|_| true)
     }
 
-    /// Checks the password of a session's user again, with the code of the second factor if there is one. Gives whether there is.
+    /// Checks the password of a session's user again, with the code of the second factor if there
+    /// is one. Gives whether there is.
     pub async fn check_again(&self, asked: SignIn, now: u64) -> Result<bool, SignInError> {
         let users = self.check_password(&asked, now).await?;
         let user = users.find(&asked.user);
         Ok(user.is_some_and(|user| user.totp.is_some()))
     }
 
-    /// From now on the password in this session is fresh, and so is the second factor if there was one; at all gateways.
+    /// From now on the password in this session is fresh, and so is the second factor if there was
+    /// one; at all gateways.
     pub async fn step_up(
         &self,
         caller: &Caller,
@@ -156,8 +161,8 @@ impl Auth {
         Ok(())
     }
 
-    /// The passkey of an answer, for which the throttle counts like for a password. `caller`: the one who gives a second factor;
-    /// `None`: it is a sign-in.
+    /// The passkey of an answer, for which the throttle counts like for a password. `caller`: the
+    /// one who gives a second factor; `None`: it is a sign-in.
     async fn check_passkey(
         &self,
         answer: &PasskeyAnswer,
@@ -243,7 +248,8 @@ impl Auth {
         Ok(Err(PasskeyError::Counter))
     }
 
-    /// Uses a challenge up whose answer is right; false: it was before, here or at another gateway of the store.
+    /// Uses a challenge up whose answer is right; false: it was before, here or at another gateway
+    /// of the store.
     async fn use_challenge(&self, challenge: &Challenge, now: u64) -> Result<bool, store::Error> {
         let store = &self.0.store;
         store.use_once(challenge.key(), challenge.ends(), now).await
@@ -262,7 +268,8 @@ impl PasskeyAnswer {
         if caller.is_some_and(|caller| caller.user != row.user) {
             return Err(PasskeyError::User);
         }
-        // Of a sign-in the authenticator must say which user it has; else the session does (§7.2 step 6).
+        // Of a sign-in the authenticator must say which user it has; else the session does (§7.2
+        // step 6).
         let handle = response.user_handle.as_ref().map(|handle| &handle.0);
         let is_owner = handle.map_or(caller.is_some(), |handle| *handle == row.handle);
         if !is_owner {
@@ -297,7 +304,7 @@ pub(super) fn whole_users(caller: &Caller) -> Option<&Session> {
     caller.session().filter(|session| session.is_whole_users())
 }
 
-/// Whether the user is there, with the password that the user had at the registration.
+/// Returns whether the user is there, with the password that the user had at the registration.
 fn is_current(row: &PasskeyRow, users: &Users) -> bool {
     let user = users.find(&row.user);
     user.is_some_and(|user| user.record == Some(row.password))

@@ -1,5 +1,5 @@
-//! Adds, lists and removes passkeys. Adding and removing one's own needs a fresh password, or a fresh second factor where the user
-//! has one ([`Unconfirmed`]).
+//! Adds, lists and removes passkeys. Adding and removing one's own needs a fresh password, or a
+//! fresh second factor where the user has one ([`Unconfirmed`]).
 
 use super::base64url::{Base64Url, encode};
 use super::ceremony::{self, Expected, PasskeyError, Registration};
@@ -16,7 +16,8 @@ const PER_USER: usize = 10;
 /// Characters of a passkey's name.
 const MAX_NAME: usize = 64;
 
-/// Characters of a passkey's id for people: 64 bits, so that no two of a gateway have the same. Our choice.
+/// Characters of a passkey's id for people: 64 bits, so that no two of a gateway have the same. Our
+/// choice.
 const ID: usize = 16;
 
 /// The passkey that a browser has made, with the user's name for it.

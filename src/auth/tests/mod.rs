@@ -85,7 +85,8 @@ impl Fixture {
 
 fn user(name: &str, permissions: &str) -> config::User {
     static HASHES: LazyLock<Mutex<HashMap<String, String>>> = LazyLock::new(Mutex::default);
-    // the least cost that bcrypt has: these tests sign in often. The same each time: another hash is another password
+    // the least cost that bcrypt has: these tests sign in often. The same each time: another hash
+    // is another password
     let hash = || bcrypt::hash(format!("{name}'s"), 4).unwrap();
     let mut hashes = HASHES.lock();
     let hash = hashes.entry(name.to_owned()).or_insert_with(hash).clone();

@@ -1,4 +1,5 @@
-//! Requests and revocations at the same time, on real threads and the real map; and any order of them, one by one.
+//! Requests and revocations at the same time, on real threads and the real map; and any order of
+//! them, one by one.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,5 +1,6 @@
-//! Evaluates a settings.js in a `QuickJS` that has nothing of the machine: no file, no variable, no module, no network; and
-//! little time and memory. `prelude.js` has the stand-ins, which leave marks where settings depend on the machine.
+//! Evaluates a settings.js in a `QuickJS` that has nothing of the machine: no file, no variable, no
+//! module, no network; and little time and memory. `prelude.js` has the stand-ins, which leave
+//! marks where settings depend on the machine.
 
 use rquickjs::{
     CatchResultExt, CaughtError, Context, Ctx, Function, IntoJs, Object, Runtime, Value as JsValue,

@@ -59,7 +59,8 @@ pub(super) fn file(text: &str) -> Option<&str> {
     text.trim().strip_prefix(FILE[0])?.strip_suffix(FILE[1])
 }
 
-/// A text as a value of gateway.toml: variables as `${NAME}`. `None`: it has parts that cannot stand there.
+/// A text as a value of gateway.toml: variables as `${NAME}`. `None`: it has parts that cannot
+/// stand there.
 pub(super) fn toml_text(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;

@@ -1,7 +1,8 @@
-//! `flowgate import`: a gateway.toml that stands in front of an existing Node-RED, made of its settings.js.
+//! `flowgate import`: a gateway.toml that stands in front of an existing Node-RED, made of its
+//! settings.js.
 //!
-//! [`evaluate`] runs the file without anything of this machine, [`marked`] resolves what depends on it, and [`settings`] makes
-//! the gateway.toml. What is not carried over is reported, a line each.
+//! [`evaluate`] runs the file without anything of this machine, [`marked`] resolves what depends on
+//! it, and [`settings`] makes the gateway.toml. What is not carried over is reported, a line each.
 
 #[cfg(feature = "engine")]
 mod evaluate;
@@ -32,7 +33,8 @@ pub(super) struct Import {
     /// Write to this file, which must not be there, instead of standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Let settings.js read the variables of this environment; otherwise gateway.toml names them as ${NAME}
+    /// Let settings.js read the variables of this environment; otherwise gateway.toml names them as
+    /// ${NAME}
     #[arg(long)]
     environment: bool,
 }
@@ -139,7 +141,8 @@ fn script(source: &str, directory: &Path, environment: bool) -> Result<Imported,
     Ok(imported)
 }
 
-/// The settings without variables of the environment, and with marks for them; or both with their values.
+/// The settings without variables of the environment, and with marks for them; or both with their
+/// values.
 #[cfg(feature = "engine")]
 fn evaluated(
     source: &str,

@@ -1,4 +1,5 @@
-//! The settings of a Node-RED that a gateway in front of it takes over, as the text of a gateway.toml; and what it does not.
+//! The settings of a Node-RED that a gateway in front of it takes over, as the text of a
+//! gateway.toml; and what it does not.
 
 use super::Imported;
 use super::marked::{file, maker, toml_text};

@@ -1,5 +1,5 @@
-//! The live view: an alternate screen that is left again however it ends, by a key, a signal, a panic, or because the
-//! gateway has gone.
+//! The live view: an alternate screen that is left again however it ends, by a key, a signal, a
+//! panic, or because the gateway has gone.
 
 use super::app::{App, Measured, Page};
 use super::draw::draw;
@@ -18,7 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How long a key is waited for before the view looks for answers. Our choice: below what a user notices.
+/// How long a key is waited for before the view looks for answers. Our choice: below what a user
+/// notices.
 const TICK: Duration = Duration::from_millis(100);
 
 /// What the view is sent.
@@ -150,7 +151,8 @@ impl Source {
     }
 }
 
-/// Ends the view at a signal that would otherwise leave the terminal as it is; `ready`: from now on.
+/// Ends the view at a signal that would otherwise leave the terminal as it is; `ready`: from now
+/// on.
 fn wait_for_signals(ready: &Sender<()>, updates: &Sender<Update>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()

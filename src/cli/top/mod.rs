@@ -1,5 +1,6 @@
-//! `flowgate top`: requests, nodes and sessions of the running gateway, live on a terminal ([`live`]); the nodes as text
-//! ([`plain`]) where there is none. It asks over the control socket, so that a gateway that is not watched does nothing for it.
+//! `flowgate top`: requests, nodes and sessions of the running gateway, live on a terminal
+//! ([`live`]); the nodes as text ([`plain`]) where there is none. It asks over the control socket,
+//! so that a gateway that is not watched does nothing for it.
 
 mod app;
 mod draw;
@@ -27,7 +28,8 @@ pub(super) fn interval(text: &str) -> Result<Duration, String> {
     interval.ok_or_else(|| "expected a duration from 1s to 30s".to_owned())
 }
 
-/// Shows the live view, or the nodes of one interval if that is wanted or the output is no terminal.
+/// Shows the live view, or the nodes of one interval if that is wanted or the output is no
+/// terminal.
 pub(super) fn show(config: &Config, interval: Duration, once: bool) -> ExitCode {
     if !once && io::stdout().is_terminal() {
         return live::run(config, interval);

@@ -3,7 +3,8 @@
 use crate::cli::table::{aligned, printable};
 use engine::profile::{NodeUsage, Profile};
 
-/// Characters of a name; more are cut off. Our choice: type, name and flow stand beside one another on most terminals.
+/// Characters of a name; more are cut off. Our choice: type, name and flow stand beside one another
+/// on most terminals.
 const CELL: usize = 40;
 
 /// The summary and the table.

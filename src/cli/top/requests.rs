@@ -53,8 +53,8 @@ impl Counters {
         })
     }
 
-    /// The requests of this and an earlier moment, with the time between them. A gateway that has started again in between
-    /// has counted from zero.
+    /// The requests of this and an earlier moment, with the time between them. A gateway that has
+    /// started again in between has counted from zero.
     pub(super) fn rates(&self, before: &Self, between: Duration) -> Vec<Rate> {
         let seconds = between.as_secs_f64().max(0.001);
         let mut rates: BTreeMap<(String, String), (Rate, f64, f64)> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! `gateway.toml` as it is written: every key that may stand there, each optional, with its place in the file.
+//! `gateway.toml` as it is written: every key that may stand there, each optional, with its place
+//! in the file.
 //!
 //! Knows names and nesting; nothing of values, bounds or defaults.
 
@@ -56,8 +57,8 @@ fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, SpannedError> {
     T::deserialize(file).map_err(|error| shape(&error))
 }
 
-/// A misplaced or unknown key. serde gives names and kinds only in its message, which also quotes values that may be
-/// secrets: so the names are taken out and the values left behind.
+/// A misplaced or unknown key. serde gives names and kinds only in its message, which also quotes
+/// values that may be secrets: so the names are taken out and the values left behind.
 fn shape(error: &toml::de::Error) -> SpannedError {
     let span = error.span().unwrap_or_default();
     let message = error.message();

@@ -126,7 +126,8 @@ fn secrets_come_from_files_without_the_last_newline() {
     );
 }
 
-/// Reads a configuration with these environment variables; besides, the names of those that secrets are made of.
+/// Reads a configuration with these environment variables; besides, the names of those that secrets
+/// are made of.
 fn with_variables(
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,

@@ -1,6 +1,7 @@
 //! `/gateway/tokens`: users list, make and revoke the service tokens of machines.
 //!
-//! A token that is made here acts within the rights of the user who makes it. Its text is in one response, and nowhere else.
+//! A token that is made here acts within the rights of the user who makes it. Its text is in one
+//! response, and nowhere else.
 
 use crate::audit::{Event, rfc3339};
 use crate::auth::{Auth, Caller, CreateTokenError, NEVER, NewToken, SessionInfo, SessionSelector};
@@ -18,7 +19,8 @@ use std::time::Duration;
 
 type Answer = Result<Response<Body>, Error>;
 
-/// Seconds that a token lives for unless the request says. Our choice, as `flowgate token create`: 90 days.
+/// Seconds that a token lives for unless the request says. Our choice, as `flowgate token create`:
+/// 90 days.
 const LIFETIME: u64 = 90 * 86_400;
 
 /// The body of `POST /gateway/tokens`.
@@ -115,7 +117,8 @@ fn warnings(ctx: &RequestContext<'_>, permissions: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// `DELETE /gateway/tokens/NAME`: whether or not that can be recorded, as a revocation must not depend on the audit log.
+/// `DELETE /gateway/tokens/NAME`: whether or not that can be recorded, as a revocation must not
+/// depend on the audit log.
 pub(super) async fn revoke(ctx: &RequestContext<'_>, auth: Auth, name: String) -> Answer {
     let now = ctx.now;
     let which = SessionSelector::Token(name.clone());

@@ -1,4 +1,5 @@
-//! `GET /gateway/users`: who has an account, with which permissions, and how each signs in. Never a password, hash or secret.
+//! `GET /gateway/users`: who has an account, with which permissions, and how each signs in. Never a
+//! password, hash or secret.
 
 use crate::auth::{Auth, UserInfo};
 use crate::gateway::Gateway;

@@ -1,4 +1,5 @@
-//! `/context`: the context data of flows, for the editor's context sidebar (docs/reference/node-red-engine.md §3.5).
+//! `/context`: the context data of flows, for the editor's context sidebar
+//! (docs/reference/node-red-engine.md §3.5).
 
 use crate::gateway::Runtime;
 use crate::http::error::Error;

@@ -17,14 +17,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The time-out for a request's permit. Our choice: longer than a browser that loads the whole editor over a slow line
-/// needs, and shorter than a user waits.
+/// The time-out for a request's permit. Our choice: longer than a browser that loads the whole
+/// editor over a slow line needs, and shorter than a user waits.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The page without an editor.
 const NONE: &str = include_str!("no_editor.html");
 
-/// The catalogue that the editor loads if none is configured (`editor-client/public/red/red.js`, 4.1).
+/// The catalogue that the editor loads if none is configured (`editor-client/public/red/red.js`,
+/// 4.1).
 const CATALOGUE: &str = "https://catalogue.nodered.org/catalogue.json";
 
 /// Serves the parts of the editor, which need no sign-in.
@@ -124,7 +125,8 @@ fn language(ctx: &RequestContext<'_>) -> String {
         .map_or_else(|| "en-US".to_owned(), |(_, language)| language.into_owned())
 }
 
-/// Whether a list is asked for instead of HTML (docs/reference/node-red-admin-api.md §2: exactly so).
+/// Returns whether a list is asked for instead of HTML (docs/reference/node-red-admin-api.md §2:
+/// exactly so).
 pub(super) fn wants_json(ctx: &RequestContext<'_>) -> bool {
     let accept = ctx.head.headers.get(ACCEPT);
     accept.is_some_and(|accept| accept.as_bytes() == b"application/json")
@@ -153,7 +155,8 @@ async fn page(ctx: &RequestContext<'_>, editor: Arc<Editor>) -> Result<Response<
     Ok(response)
 }
 
-/// The catalogues that the palette manager loads from other servers; none if no packages may be installed.
+/// The catalogues that the palette manager loads from other servers; none if no packages may be
+/// installed.
 fn catalogues(ctx: &RequestContext<'_>) -> Vec<String> {
     let host = ctx.gateway.config.engine.node_host.as_ref();
     match host.map(|host| &host.installs) {

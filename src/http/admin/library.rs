@@ -1,5 +1,5 @@
-//! `/library/:library/:type/…`: flows, functions and templates kept for later (`local`), and the flows that come with
-//! the core nodes (`examples`). Shapes as in Node-RED's `editor/library.js`.
+//! `/library/:library/:type/…`: flows, functions and templates kept for later (`local`), and the
+//! flows that come with the core nodes (`examples`). Shapes as in Node-RED's `editor/library.js`.
 
 use crate::editor::Example;
 use crate::http::admin_error::AdminError;
@@ -72,7 +72,7 @@ pub(super) async fn save(
     Ok(response::empty(StatusCode::NO_CONTENT))
 }
 
-/// Whether a file could not be there because of what is.
+/// Returns whether a file could not be there because of what is.
 fn is_taken(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::IsADirectory | ErrorKind::NotADirectory)
 }

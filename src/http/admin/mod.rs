@@ -1,5 +1,5 @@
-//! The runtime's admin endpoints when the engine is the runtime (docs/reference/node-red-admin-api.md §2), and those that
-//! only flowgate has.
+//! The runtime's admin endpoints when the engine is the runtime
+//! (docs/reference/node-red-admin-api.md §2), and those that only flowgate has.
 
 mod context;
 mod credentials;

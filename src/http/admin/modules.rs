@@ -1,7 +1,9 @@
-//! Changes of the palette: `POST /nodes` and `DELETE /nodes/:module` install and remove npm packages for the node host,
-//! `PUT /nodes/:module` and `PUT /nodes/:module/:set` enable and disable their node sets.
+//! Changes of the palette: `POST /nodes` and `DELETE /nodes/:module` install and remove npm
+//! packages for the node host, `PUT /nodes/:module` and `PUT /nodes/:module/:set` enable and
+//! disable their node sets.
 //!
-//! The node sets of the core are built in: enabling one changes nothing, and disabling one is refused.
+//! The node sets of the core are built in: enabling one changes nothing, and disabling one is
+//! refused.
 
 use super::node_sets::NodeSets;
 use super::nodes::{module_and_set, ok_json};
@@ -170,7 +172,7 @@ impl Change {
         NodeSets::of(&self.gateway, &self.backend.runtime)
     }
 
-    /// Whether the active flow set has nodes of a type.
+    /// Returns whether the active flow set has nodes of a type.
     fn uses(&self, kind: &str) -> bool {
         let active = self.backend.deployments.active();
         active.flows.nodes().iter().any(|node| node.kind == kind)

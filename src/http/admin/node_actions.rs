@@ -53,7 +53,8 @@ pub(super) async fn debug_nodes(
     }
 }
 
-/// `GET /udp-ports/:id`: the ports of udp in nodes that run, with which the editor warns of another one.
+/// `GET /udp-ports/:id`: the ports of udp in nodes that run, with which the editor warns of another
+/// one.
 pub(super) fn udp_ports(ctx: &RequestContext<'_>) -> Response<Body> {
     let deployments = &ctx.backend.deployments;
     let active = deployments.active();

@@ -1,5 +1,5 @@
-//! The node sets of the palette, in the shape that the stock CLI and editor read: those of the core, and those of the
-//! packages for the node host.
+//! The node sets of the palette, in the shape that the stock CLI and editor read: those of the
+//! core, and those of the packages for the node host.
 
 use crate::editor::{CORE, Editor, PackagedSubflows, Packages};
 use crate::gateway::{Gateway, Runtime};

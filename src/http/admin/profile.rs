@@ -1,4 +1,5 @@
-//! `GET /gateway/profile`: the nodes that use most of the engine's time, as JSON of our own or of speedscope.
+//! `GET /gateway/profile`: the nodes that use most of the engine's time, as JSON of our own or of
+//! speedscope.
 
 use super::speedscope;
 use crate::gateway::Runtime;
@@ -27,8 +28,8 @@ enum Format {
     Speedscope,
 }
 
-/// `GET /gateway/profile?seconds=…&format=…`; ends early when the client disconnects, when the authorization lapses, and
-/// when the gateway drains.
+/// `GET /gateway/profile?seconds=…&format=…`; ends early when the client disconnects, when the
+/// authorization lapses, and when the gateway drains.
 pub(super) async fn take(ctx: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
     let (duration, format) = (duration(ctx.head)?, format(ctx.head)?);
     let Runtime::Own(engine) = &ctx.backend.runtime else {

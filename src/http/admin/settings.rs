@@ -1,4 +1,5 @@
-//! `GET /settings`: the settings that the stock editor and CLI need first (docs/reference/node-red-admin-api.md §2).
+//! `GET /settings`: the settings that the stock editor and CLI need first
+//! (docs/reference/node-red-admin-api.md §2).
 
 use super::node_sets::version;
 use crate::auth::Caller;
@@ -51,8 +52,8 @@ fn settings(config: &Config, caller: Option<&Caller>, editor: Option<&Editor>) -
     settings
 }
 
-/// The packages that may be installed, with the names of Node-RED's settings. Its editor hides those that a pattern
-/// denies, so all are denied that none allows.
+/// The packages that may be installed, with the names of Node-RED's settings. Its editor hides
+/// those that a pattern denies, so all are denied that none allows.
 fn installs(config: &Config) -> Json {
     let host = config.engine.node_host.as_ref();
     match host.map(|host| &host.installs) {

@@ -1,5 +1,6 @@
-//! A profile in the file format of speedscope: a sample for each node, as heavy as its time, on the subflow instances around
-//! it, its tab and the engine. <https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources>
+//! A profile in the file format of speedscope: a sample for each node, as heavy as its time, on the
+//! subflow instances around it, its tab and the engine.
+//! <https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources>
 
 use engine::profile::Profile;
 use serde_json::{Value as Json, json};

@@ -1,6 +1,8 @@
-//! `/settings/user`: the editor's settings of each user: the view, the sidebar's order, the keyboard.
+//! `/settings/user`: the editor's settings of each user: the view, the sidebar's order, the
+//! keyboard.
 //!
-//! Knows how a change is joined with what is there (as Node-RED's `api/settings.js`); not what the editor keeps.
+//! Knows how a change is joined with what is there (as Node-RED's `api/settings.js`); not what the
+//! editor keeps.
 
 use crate::http::admin_error::AdminError;
 use crate::http::error::Error;

@@ -1,4 +1,5 @@
-//! Deploys a flow set that the gateway has, not the client: an ordinary deployment to the engine or to the upstream.
+//! Deploys a flow set that the gateway has, not the client: an ordinary deployment to the engine or
+//! to the upstream.
 
 use crate::deployment;
 use crate::gateway::Runtime;
@@ -29,8 +30,8 @@ pub(super) fn kind(ctx: &RequestContext<'_>) -> Result<DeploymentType, Error> {
     }
 }
 
-/// Deploys what `make` makes of the active flow set and its credentials, if `rev` is the active revision. `message` is for
-/// the entry.
+/// Deploys what `make` makes of the active flow set and its credentials, if `rev` is the active
+/// revision. `message` is for the entry.
 pub(super) async fn deploy(
     ctx: &RequestContext<'_>,
     rev: String,

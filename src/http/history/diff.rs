@@ -49,8 +49,8 @@ pub(super) async fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Err
     Ok(response::json(StatusCode::OK, shown.await??))
 }
 
-/// A flow set with its revision; without one, the active flow set. The engine's active one need not be in the history:
-/// it may never have been deployed.
+/// A flow set with its revision; without one, the active flow set. The engine's active one need not
+/// be in the history: it may never have been deployed.
 async fn found(ctx: &RequestContext<'_>, rev: Option<&str>) -> Result<(String, Found), Error> {
     if rev.is_none() || ctx.backend.runtime.upstream().is_none() {
         let active = super::current(ctx).await?;
@@ -69,8 +69,8 @@ async fn found(ctx: &RequestContext<'_>, rev: Option<&str>) -> Result<(String, F
     Ok((rev, Found::Past(Box::new(past))))
 }
 
-/// Both, parsed: one after the other, because most of their elements are the same, and mostly those of the engine's active
-/// flow set.
+/// Both, parsed: one after the other, because most of their elements are the same, and mostly those
+/// of the engine's active flow set.
 fn sides(old: Found, new: Found, active: &FlowSet) -> Result<(Side, Side), store::Error> {
     if let Found::Active(old) = old {
         let new = new.parsed(&old.flows)?;

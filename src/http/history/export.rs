@@ -1,4 +1,5 @@
-//! `GET /gateway/export/:rev`: a flow set of the history as a file for another gateway, without credentials.
+//! `GET /gateway/export/:rev`: a flow set of the history as a file for another gateway, without
+//! credentials.
 
 use super::deployments::entry;
 use crate::http::error::Error;

@@ -1,4 +1,5 @@
-//! `POST /gateway/import?rev=…`: deploys a file of [`super::export`], of this gateway or another one.
+//! `POST /gateway/import?rev=…`: deploys a file of [`super::export`], of this gateway or another
+//! one.
 
 use super::deploy::{Deployed, deploy, kind};
 use super::export::VERSION;
@@ -15,7 +16,8 @@ use serde::Deserialize;
 use serde_json::json;
 use std::collections::HashSet;
 
-/// Characters of the names that an entry takes over from a file. Our choice: twice those of a revision.
+/// Characters of the names that an entry takes over from a file. Our choice: twice those of a
+/// revision.
 const MAX_NAME: usize = 128;
 
 /// What the file says about itself.
@@ -27,8 +29,8 @@ struct Origin {
     without_credentials: Option<Vec<String>>,
 }
 
-/// An ordinary deployment with `rev`, the active revision; the message of its entry says where it came from. The answer
-/// names the nodes that had credentials there and have none here.
+/// An ordinary deployment with `rev`, the active revision; the message of its entry says where it
+/// came from. The answer names the nodes that had credentials there and have none here.
 pub(super) async fn import(ctx: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
     kind(ctx)?;
     let missing = Error::Parameter("rev must be the active revision, as GET /flows has it");

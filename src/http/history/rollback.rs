@@ -17,8 +17,8 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// `POST /gateway/deployments/:rev/rollback?flow=…` with `{"rev"}`, the active revision: an ordinary deployment of the
-/// earlier flow set, or of the active one with one flow as it was.
+/// `POST /gateway/deployments/:rev/rollback?flow=…` with `{"rev"}`, the active revision: an
+/// ordinary deployment of the earlier flow set, or of the active one with one flow as it was.
 pub(super) async fn roll_back(
     ctx: &mut RequestContext<'_>,
     rev: &str,
@@ -53,7 +53,8 @@ pub(super) async fn roll_back(
     Ok(response::json(StatusCode::OK, answer.to_string()))
 }
 
-/// The deployment that leads back. Credentials that differ are replaced by those of the history, if it has them.
+/// The deployment that leads back. Credentials that differ are replaced by those of the history, if
+/// it has them.
 fn submission(
     active: &FlowSet,
     kept: &Credentials,
@@ -82,7 +83,8 @@ fn submission(
     })
 }
 
-/// The earlier credentials of the elements whose credentials differ now; of an element that had none, none.
+/// The earlier credentials of the elements whose credentials differ now; of an element that had
+/// none, none.
 fn replaced(
     now: &Credentials,
     was: &Credentials,

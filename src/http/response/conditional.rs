@@ -1,4 +1,5 @@
-//! Responses with content that the client may have already: what has an entity tag, and the editor's files.
+//! Responses with content that the client may have already: what has an entity tag, and the
+//! editor's files.
 
 use super::{Body, empty, with};
 #[cfg(feature = "engine")]
@@ -17,7 +18,8 @@ use hyper::{Response, StatusCode};
 #[cfg(feature = "engine")]
 use tokio::runtime::Handle;
 
-/// A file, unless the client has it as it is (RFC 9110 §13.2.2). Browsers ask each time whether it has changed.
+/// A file, unless the client has it as it is (RFC 9110 §13.2.2). Browsers ask each time whether it
+/// has changed.
 #[cfg(feature = "engine")]
 pub(in crate::http) fn file(
     asked: &HeaderMap,
@@ -50,7 +52,7 @@ pub(in crate::http) fn words(words: String, place: FilePermit) -> Response<Body>
     response
 }
 
-/// Whether the client has the file: by its tag, else by its date, which it got from us.
+/// Returns whether the client has the file: by its tag, else by its date, which it got from us.
 #[cfg(feature = "engine")]
 fn is_known(asked: &HeaderMap, file: &File) -> bool {
     entity_tag::is_known(asked, &file.tag).unwrap_or_else(|| {

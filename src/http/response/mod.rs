@@ -1,7 +1,8 @@
-//! Status, headers and body of every response that the gateway makes. The only place that decides them.
+//! Status, headers and body of every response that the gateway makes. The only place that decides
+//! them.
 //!
-//! Errors are JSON `{"code", "message"}`, those of `/auth/token` are RFC 6749's; 401 is empty. No internal
-//! detail is disclosed.
+//! Errors are JSON `{"code", "message"}`, those of `/auth/token` are RFC 6749's; 401 is empty. No
+//! internal detail is disclosed.
 
 mod access;
 mod audit;
@@ -73,8 +74,8 @@ pub(super) fn html(body: impl Into<Bytes>) -> Response<Body> {
     response
 }
 
-/// The content security policy of the stock editor's page: its own files, and scripts and styles that are inline, made
-/// at run time, or in blobs (observed on 4.1 and 5.0).
+/// The content security policy of the stock editor's page: its own files, and scripts and styles
+/// that are inline, made at run time, or in blobs (observed on 4.1 and 5.0).
 #[cfg(feature = "engine")]
 const EDITOR_POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; \
                              style-src 'self' 'unsafe-inline'; \
@@ -115,7 +116,8 @@ pub(super) fn uncached(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// To a listed path with another method: `OPTIONS` learns the methods, everything else is refused with them.
+/// To a listed path with another method: `OPTIONS` learns the methods, everything else is refused
+/// with them.
 pub(super) fn other_method(method: &Method, allow: String) -> Result<Response<Body>, Error> {
     if *method != Method::OPTIONS {
         return Err(Error::Method { allow });
@@ -123,7 +125,8 @@ pub(super) fn other_method(method: &Method, allow: String) -> Result<Response<Bo
     Ok(with(empty(StatusCode::NO_CONTENT), ALLOW, &allow))
 }
 
-/// The same answer without its body where the method wants none, but with its length (RFC 9110 §9.3.2).
+/// The same answer without its body where the method wants none, but with its length (RFC 9110
+/// §9.3.2).
 pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Response<Body> {
     if *method == Method::HEAD {
         if let Some(length) = response
@@ -139,8 +142,8 @@ pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Respo
     response
 }
 
-/// Whether a server error is ours and to be logged for each request. Load shedding is not, nor an outage of the upstream,
-/// which is logged where it is found.
+/// Returns whether a server error is ours and to be logged for each request. Load shedding is not,
+/// nor an outage of the upstream, which is logged where it is found.
 pub(super) fn is_ours(error: &Error) -> bool {
     use upstream::Error::{NotListening, SignedOut, Unavailable};
     let is_logged = matches!(

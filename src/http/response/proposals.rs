@@ -1,4 +1,5 @@
-//! Responses about proposals: to the change that has become one, and to those that cannot be decided.
+//! Responses about proposals: to the change that has become one, and to those that cannot be
+//! decided.
 
 use super::{Body, coded, json, with};
 use crate::deployment::ProposalError;

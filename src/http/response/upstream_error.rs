@@ -1,4 +1,5 @@
-//! Responses instead of an upstream's: when it does not answer, and in the place of its error pages.
+//! Responses instead of an upstream's: when it does not answer, and in the place of its error
+//! pages.
 
 use super::super::error::FramingError;
 use super::{RETRY_DELAY, coded, lapsed, last, retry_after};

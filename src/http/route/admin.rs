@@ -92,12 +92,12 @@ pub(in crate::http) enum ProposalAction {
 }
 
 impl Admin {
-    /// Whether only flowgate's own engine has it, and no upstream.
+    /// Returns whether only flowgate's own engine has it, and no upstream.
     pub(in crate::http) fn is_of_engine(self) -> bool {
         matches!(self, Self::Profile)
     }
 
-    /// Whether it reads JSON, if there is a body.
+    /// Returns whether it reads JSON, if there is a body.
     pub(in crate::http) fn may_have_json(self) -> bool {
         matches!(
             self,

@@ -7,8 +7,8 @@ use crate::metrics::RouteClass;
 
 /// A path with its methods.
 pub(super) struct Entry {
-    /// Segments in lower case. `*` is any one, `@*` any scope of a module's name, `+` one or more to the end, `**` any
-    /// number to the end.
+    /// Segments in lower case. `*` is any one, `@*` any scope of a module's name, `+` one or more
+    /// to the end, `**` any number to the end.
     pub(super) path: &'static [&'static str],
     pub(super) class: RouteClass,
     pub(super) offers: &'static [Offer],
@@ -43,8 +43,8 @@ pub(super) const fn flows(path: &'static [&'static str], offers: &'static [Offer
     entry(path, RouteClass::Flows, offers)
 }
 
-/// The resources that the editor loads before it has a token (docs/reference/node-red-admin-api.md §8.11), and its
-/// channel.
+/// The resources that the editor loads before it has a token (docs/reference/node-red-admin-api.md
+/// §8.11), and its channel.
 pub(super) const fn editor(path: &'static [&'static str], offers: &'static [Offer]) -> Entry {
     entry(path, RouteClass::Editor, offers)
 }

@@ -15,7 +15,8 @@ use super::{
 
 /// Of the entries the first that fits counts, and the last fits all the rest.
 pub(super) const GATEWAY: &[Entry] = &[
-    // Files of the program, the same for everyone; what the page shows it asks for with its user's token.
+    // Files of the program, the same for everyone; what the page shows it asks for with its user's
+    // token.
     editor(&["gateway"], &[(Get, Target::Own(ConsolePage), Nothing)]),
     // Of the whole gateway, as sessions are: permissions at one of its runtimes do not count.
     auth(
@@ -160,7 +161,8 @@ pub(super) const GATEWAY: &[Entry] = &[
             WRITE_FLOWS,
         )],
     ),
-    // Sessions are the gateway's, good at all its runtimes: permissions at one of them do not count.
+    // Sessions are the gateway's, good at all its runtimes: permissions at one of them do not
+    // count.
     auth(
         &["gateway", "sessions"],
         &[
@@ -280,7 +282,8 @@ pub(super) const GATEWAY: &[Entry] = &[
     admin(&["gateway", "**"], &UNASSIGNED),
 ];
 
-/// Not covered by `read`, which may be given to everyone: the log has all users' names and addresses.
+/// Not covered by `read`, which may be given to everyone: the log has all users' names and
+/// addresses.
 const READ_AUDIT: Needs<'static> = Permission("gateway.audit");
 /// The same: settings name all users, networks and files.
 const READ_SETTINGS: Needs<'static> = Permission("gateway.settings");

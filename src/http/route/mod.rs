@@ -1,8 +1,9 @@
-//! Finds the endpoint of a request, and the authorization that it needs: [`table`] has the runtime's admin API
-//! (docs/reference/node-red-admin-api.md §2).
+//! Finds the endpoint of a request, and the authorization that it needs: [`table`] has the
+//! runtime's admin API (docs/reference/node-red-admin-api.md §2).
 //!
-//! A path under one of the admin API's names never falls through to a flow, nor does one that a node package adds to
-//! it. Everything else may be an endpoint made by a flow, and is closed unless a `[[route]]` opens it.
+//! A path under one of the admin API's names never falls through to a flow, nor does one that a
+//! node package adds to it. Everything else may be an endpoint made by a flow, and is closed unless
+//! a `[[route]]` opens it.
 
 mod admin;
 mod entry;
@@ -176,8 +177,8 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) 
 }
 
 impl Route<'_> {
-    /// The same route to an upstream, whose answers may hold credentials in clear (Node-RED shows those of type
-    /// `text`).
+    /// The same route to an upstream, whose answers may hold credentials in clear (Node-RED shows
+    /// those of type `text`).
     pub(super) fn forwarded(self) -> Self {
         match self.target {
             Target::Admin(Admin::Credentials) => Self {
@@ -189,10 +190,12 @@ impl Route<'_> {
     }
 }
 
-/// The route of a path that the table does not list: one of the upstream's admin API, or perhaps an endpoint of a flow.
+/// The route of a path that the table does not list: one of the upstream's admin API, or perhaps an
+/// endpoint of a flow.
 ///
-/// The account at the upstream may do everything there. Its credentials are sent where the admin permissions apply, and
-/// to an endpoint only if a `[[route]]` configures it: an apparent endpoint may be an admin path that a package adds.
+/// The account at the upstream may do everything there. Its credentials are sent where the admin
+/// permissions apply, and to an endpoint only if a `[[route]]` configures it: an apparent endpoint
+/// may be an admin path that a package adds.
 fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route<'a> {
     let admin = path.admin_key();
     let may_be_admin = admin.is_some() && rules.admin_paths == config::AdminPaths::Known;

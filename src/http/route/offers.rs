@@ -66,7 +66,8 @@ pub(super) const OPEN_RESOURCE: [Offer; 1] = open(Editor::Resource);
 pub(super) const OPEN_DEBUG_VIEW: [Offer; 1] = open(Editor::DebugView);
 pub(super) const OPEN_ABSENT: [Offer; 1] = [(Get, Target::Absent, Nothing)];
 
-/// Node packages may have put something there; our account may do it, so the caller must be allowed to as well.
+/// Node packages may have put something there; our account may do it, so the caller must be allowed
+/// to as well.
 pub(super) const RESERVED: [Offer; 4] = absent("admin.read", "admin.write");
 
 /// The gateway's own, for what it may have one day.

@@ -1,5 +1,5 @@
-//! Routes that npm packages add to the admin API of our own engine (`RED.httpAdmin`): a caller is always needed, whatever
-//! the package thinks. Which paths these are is reported by the node host.
+//! Routes that npm packages add to the admin API of our own engine (`RED.httpAdmin`): a caller is
+//! always needed, whatever the package thinks. Which paths these are is reported by the node host.
 
 use super::Needs::{Anyone, Nothing, Permission};
 use super::{Route, Target, rule};
@@ -10,17 +10,18 @@ use crate::upstream::Authorization;
 use engine::package_state::PackageAccess;
 use hyper::Method;
 
-/// Files that the editor loads before it has a token, in packages that are widely used: styles and scripts of
-/// node-red-dashboard. An `[[admin_route]]` opens others.
+/// Files that the editor loads before it has a token, in packages that are widely used: styles and
+/// scripts of node-red-dashboard. An `[[admin_route]]` opens others.
 const OPEN: &str = "/ui_base/";
 
-/// What a route needs for which the package asks for no permission: to read, and to write. It is a part of the palette,
-/// and its effects are those that a flow may have.
+/// What a route needs for which the package asks for no permission: to read, and to write. It is a
+/// part of the palette, and its effects are those that a flow may have.
 const READ: &str = "nodes.read";
 const WRITE: &str = "flows.write";
 
 impl<'a> Route<'a> {
-    /// The same route, unless a package has added one for its path to the admin API; then that. `find` knows those.
+    /// The same route, unless a package has added one for its path to the admin API; then that.
+    /// `find` knows those.
     pub(in crate::http) fn or_of_package(
         self,
         method: &Method,

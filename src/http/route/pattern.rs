@@ -1,7 +1,7 @@
 //! The patterns of paths in the table of endpoints.
 
-/// Whether lower-case segments are a path of this pattern: `*` is any segment, `@*` any scope of a module's name, `+` one or
-/// more to the end, `**` any number to the end.
+/// Returns whether lower-case segments are a path of this pattern: `*` is any segment, `@*` any
+/// scope of a module's name, `+` one or more to the end, `**` any number to the end.
 pub(super) fn fits(pattern: &[&str], segments: &[&str]) -> bool {
     let Some((first, pattern)) = pattern.split_first() else {
         return segments.is_empty();
@@ -20,7 +20,7 @@ pub(super) fn fits(pattern: &[&str], segments: &[&str]) -> bool {
     }
 }
 
-/// Whether the segment is the `@scope` of a module's name.
+/// Returns whether the segment is the `@scope` of a module's name.
 fn is_scope(segment: &str) -> bool {
     segment.starts_with('@') || segment.starts_with("%40")
 }

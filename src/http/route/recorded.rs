@@ -1,4 +1,5 @@
-//! The kind of audit record for an authorized request: a property of its route, so that no handler can forget it.
+//! The kind of audit record for an authorized request: a property of its route, so that no handler
+//! can forget it.
 
 use super::{Admin, History, Route, Target};
 use crate::audit::Event;
@@ -30,8 +31,9 @@ impl Recorded {
 }
 
 impl Route<'_> {
-    /// The kind of audit record for this route. Every request of the admin API with an unsafe method is a write, also
-    /// where only the upstream has the endpoint, and where a package may have added it.
+    /// The kind of audit record for this route. Every request of the admin API with an unsafe
+    /// method is a write, also where only the upstream has the endpoint, and where a package may
+    /// have added it.
     pub(in crate::http) fn recorded(&self, method: &Method) -> Recorded {
         let write = if method.is_safe() {
             Recorded::Nothing

@@ -1,4 +1,5 @@
-//! The requests about sessions, accounts, passkeys, the sign-in page and the audit log, named for the table of endpoints.
+//! The requests about sessions, accounts, passkeys, the sign-in page and the audit log, named for
+//! the table of endpoints.
 
 /// A request about sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

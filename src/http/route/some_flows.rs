@@ -1,5 +1,6 @@
-//! What a caller who may read some flows only (`flows.read:FLOW`) gets of each target, decided one by one: a new target
-//! does not compile without a decision. docs/policies.md has the same as a table.
+//! What a caller who may read some flows only (`flows.read:FLOW`) gets of each target, decided one
+//! by one: a new target does not compile without a decision. docs/policies.md has the same as a
+//! table.
 
 use super::{Admin, Own, Target};
 use crate::http::path::Path;
@@ -7,7 +8,8 @@ use crate::http::path::Path;
 /// What such a caller gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http) enum Access {
-    /// The same as all callers: it shows nothing of flows, or what the caller sees is chosen where it is done.
+    /// The same as all callers: it shows nothing of flows, or what the caller sees is chosen where
+    /// it is done.
     Same,
     /// The flow set that the caller sees.
     Flows,
@@ -15,7 +17,8 @@ pub(in crate::http) enum Access {
     Flow(usize),
     /// Whether flows run, with the stopped ones that the caller sees.
     State,
-    /// The same as all callers if the caller sees the element; the segment of the path that has its id.
+    /// The same as all callers if the caller sees the element; the segment of the path that has its
+    /// id.
     Element(usize),
     /// Nothing: it is about all flows.
     Nothing,
@@ -23,9 +26,9 @@ pub(in crate::http) enum Access {
 
 /// The access to a target, at this path.
 ///
-/// A deployment changes what the caller sees and a dry run shows that; a channel passes on what the caller sees; an
-/// endpoint shows what its flow shows, and has a permission of its own. Node packages and upstreams may have anything at a
-/// path that is absent here.
+/// A deployment changes what the caller sees and a dry run shows that; a channel passes on what the
+/// caller sees; an endpoint shows what its flow shows, and has a permission of its own. Node
+/// packages and upstreams may have anything at a path that is absent here.
 pub(in crate::http) fn access(target: Target, path: &Path<'_>) -> Access {
     match target {
         Target::Login
@@ -73,8 +76,8 @@ fn of_own(own: Own) -> Access {
     }
 }
 
-/// The same of what the runtime itself answers. Of several debug nodes, those that the caller does not see are passed
-/// over.
+/// The same of what the runtime itself answers. Of several debug nodes, those that the caller does
+/// not see are passed over.
 fn of_admin(admin: Admin, path: &Path<'_>) -> Access {
     match admin {
         Admin::Settings

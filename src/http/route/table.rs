@@ -1,7 +1,8 @@
-//! The admin API as data: every path that the runtime or the gateway itself answers, its methods, and what each needs.
+//! The admin API as data: every path that the runtime or the gateway itself answers, its methods,
+//! and what each needs.
 //!
-//! A new path is an entry here and a row in `tests/data/authorization-matrix.json`, which lists the parts of a request
-//! that leave the gateway.
+//! A new path is an entry here and a row in `tests/data/authorization-matrix.json`, which lists the
+//! parts of a request that leave the gateway.
 
 use super::Needs::{Anyone, Nothing};
 
@@ -41,7 +42,8 @@ pub(super) fn entries() -> impl Iterator<Item = &'static Entry> {
     TABLE.iter().chain(GATEWAY)
 }
 
-/// Sorted by first segment; of the entries with one name the first that fits counts, and the last fits all the rest.
+/// Sorted by first segment; of the entries with one name the first that fits counts, and the last
+/// fits all the rest.
 pub(super) const TABLE: &[Entry] = &[
     editor(&[], &OPEN_PAGE),
     auth(&["auth", "login"], &[(Get, Target::Login, Nothing)]),

@@ -1,5 +1,5 @@
-//! Rights to single flows: cases by hand, and for random flow sets, users and submissions, that what differs is covered by
-//! what the user holds.
+//! Rights to single flows: cases by hand, and for random flow sets, users and submissions, that
+//! what differs is covered by what the user holds.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::policy::*;
@@ -213,7 +213,8 @@ impl World {
     }
 }
 
-/// Whether a user who holds these tabs, and shared elements or not, may make one of the other.
+/// Returns whether a user who holds these tabs, and shared elements or not, may make one of the
+/// other.
 fn is_covered(tabs: &BTreeSet<usize>, shared: bool, before: &World, after: &World) -> bool {
     let common = |users: BTreeSet<usize>| shared || (!users.is_empty() && users.is_subset(tabs));
     let labels = (0..3).all(|i| before.labels[i] == after.labels[i] || tabs.contains(&i));

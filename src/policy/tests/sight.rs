@@ -1,5 +1,5 @@
-//! Sight and merge: cases by hand, and for random flow sets, permissions and submissions, that nothing of what a caller
-//! does not see is shown or changed.
+//! Sight and merge: cases by hand, and for random flow sets, permissions and submissions, that
+//! nothing of what a caller does not see is shown or changed.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::policy::*;
@@ -22,8 +22,8 @@ fn ids(flows: &FlowSet) -> Vec<&str> {
     flows.nodes().iter().map(|node| node.id.as_str()).collect()
 }
 
-/// Two lines, each with a broker and a link to the other, and one broker for both; an unused one, and a subflow of line 4
-/// with its own broker.
+/// Two lines, each with a broker and a link to the other, and one broker for both; an unused one,
+/// and a subflow of line 4 with its own broker.
 fn lines() -> Json {
     json!([
         { "id": "tab3", "type": "tab", "label": "Line 3", "env": [{ "name": "TEAM", "value": "pack" }] },
@@ -90,7 +90,8 @@ fn links_to_what_is_not_seen_are_left_out_and_put_back() {
     assert_eq!(out["links"], json!(["in3", "in4"]));
 }
 
-/// The refusal of a submission of these elements beside the own ones, by a user of line 3; empty: none.
+/// The refusal of a submission of these elements beside the own ones, by a user of line 3; empty:
+/// none.
 fn refusal(added: &Json, changed: impl Fn(String) -> String) -> String {
     let permissions = permissions(&["flows.write:tab3", "flows.write:Line?9"]);
     let sight = Sight::of(&permissions, &set(&lines()));
@@ -368,7 +369,8 @@ proptest! {
         let seen: BTreeSet<String> = ids(&shown).into_iter().map(str::to_owned).collect();
         prop_assert_eq!(&seen, &expected(&elements, &tabs, shared));
 
-        // The bodies of GET /flows, and of GET /flow/ID for every id; one that is not seen is unknown.
+        // The bodies of GET /flows, and of GET /flow/ID for every id; one that is not seen is
+        // unknown.
         let mut text = shown.to_json();
         for id in flows.nodes().iter().map(|node| node.id.as_str()).chain(["global"]) {
             match flow_json(&shown, id) {

@@ -1,5 +1,6 @@
-//! TLS-ALPN-01 (RFC 8737): the authority connects to the TLS port with the protocol `acme-tls/1` and is shown a certificate that
-//! only the holder of the account can make. No other client is ever shown it.
+//! TLS-ALPN-01 (RFC 8737): the authority connects to the TLS port with the protocol `acme-tls/1`
+//! and is shown a certificate that only the holder of the account can make. No other client is ever
+//! shown it.
 
 use rcgen::{CertificateParams, CustomExtension, KeyPair};
 use rustls::ServerConfig;
@@ -24,7 +25,8 @@ pub(in crate::server) enum Error {
     Use(#[from] rustls::Error),
 }
 
-/// Whether a client offers the protocol of validations, and no other, as RFC 8737 §3 requires of them.
+/// Returns whether a client offers the protocol of validations, and no other, as RFC 8737 §3
+/// requires of them.
 pub(in crate::server) fn is_challenge(hello: &ClientHello<'_>) -> bool {
     let mut protocols = hello.alpn().into_iter().flatten();
     protocols.next() == Some(PROTOCOL) && protocols.next().is_none()

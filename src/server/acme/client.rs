@@ -1,4 +1,5 @@
-//! HTTP to the certification authority: our own client, with limits of time and size. Never follows a redirect.
+//! HTTP to the certification authority: our own client, with limits of time and size. Never follows
+//! a redirect.
 
 use crate::config::ProviderUrl;
 use crate::upstream;

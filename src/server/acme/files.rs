@@ -1,5 +1,6 @@
-//! The account at a certification authority and the certificate that it has issued, in files that only the gateway's user can
-//! read: `acme/` in `[tls] directory`, one directory for each authority, which is named after the digest of its URL.
+//! The account at a certification authority and the certificate that it has issued, in files that
+//! only the gateway's user can read: `acme/` in `[tls] directory`, one directory for each
+//! authority, which is named after the digest of its URL.
 //!
 //! The certificate and its key are one file, so that they are replaced together.
 
@@ -115,7 +116,8 @@ fn failed_order_file(tls: &Path, acme: &config::Acme) -> PathBuf {
     directory(tls, acme).join("failed-order.json")
 }
 
-/// When the last order with these settings failed, since 1970; `None`: it did not, or it is not known.
+/// When the last order with these settings failed, since 1970; `None`: it did not, or it is not
+/// known.
 pub(in crate::server) fn failed_order(tls: &Path, acme: &config::Acme) -> Option<Duration> {
     let text = fs::read(failed_order_file(tls, acme)).ok()?;
     let failed: FailedOrder = serde_json::from_slice(&text).ok()?;
@@ -151,7 +153,8 @@ pub(in crate::server) struct Lifetime {
     pub(in crate::server) jitter: u8,
 }
 
-/// The validity of the kept certificate; `None` if there is none for all the names that can be used.
+/// The validity of the kept certificate; `None` if there is none for all the names that can be
+/// used.
 pub(in crate::server) fn lifetime(
     tls: &Path,
     acme: &config::Acme,

@@ -1,5 +1,6 @@
-//! What ACME (RFC 8555) needs: [`mod@order`] speaks with a certification authority, through [`client`]; [`challenge`] proves to it, on
-//! the TLS listeners, that the names are ours; [`files`] keeps the account and the certificate.
+//! What ACME (RFC 8555) needs: [`mod@order`] speaks with a certification authority, through
+//! [`client`]; [`challenge`] proves to it, on the TLS listeners, that the names are ours; [`files`]
+//! keeps the account and the certificate.
 
 mod challenge;
 mod client;

@@ -20,7 +20,8 @@ use zeroize::Zeroizing;
 /// The time for the validation, and for the issuance.
 const POLL_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Orders that begin again because of a nonce. Our choice: an authority that has lost its nonces gives new ones at once.
+/// Orders that begin again because of a nonce. Our choice: an authority that has lost its nonces
+/// gives new ones at once.
 const NONCE_RETRIES: usize = 5;
 
 /// Why there is no certificate.
@@ -67,9 +68,10 @@ impl Error {
     }
 }
 
-/// Orders a certificate, and keeps it in its file. `offer` answers validations from then on. An authority may refuse any nonce
-/// (RFC 8555 §6.5), also those with which the library repeats a request: then the order begins again. The same if the
-/// authority has no such account (any more): then with a new account, once.
+/// Orders a certificate, and keeps it in its file. `offer` answers validations from then on. An
+/// authority may refuse any nonce (RFC 8555 §6.5), also those with which the library repeats a
+/// request: then the order begins again. The same if the authority has no such account (any more):
+/// then with a new account, once.
 pub(in crate::server) async fn order(
     acme: &config::Acme,
     directory: &Path,
@@ -145,8 +147,8 @@ async fn account(acme: &config::Acme, directory: &Path) -> Result<Account, Error
     Ok(account)
 }
 
-/// Shows the authority that the names are ours, and waits until it has seen it. The answer to a challenge may already have the
-/// problem that it ends with.
+/// Shows the authority that the names are ours, and waits until it has seen it. The answer to a
+/// challenge may already have the problem that it ends with.
 async fn validate(
     order: &mut Order,
     polls: &RetryPolicy,

@@ -1,5 +1,5 @@
-//! What the engine's process gets from the gateway that starts it: its configuration and the gateway's end on standard input,
-//! which is a socket, and its listening socket as standard output.
+//! What the engine's process gets from the gateway that starts it: its configuration and the
+//! gateway's end on standard input, which is a socket, and its listening socket as standard output.
 
 use super::lease;
 use super::message::{ToEngine, ToGateway, line, of_line};
@@ -20,8 +20,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use tokio::sync::watch;
 
-/// How gladly the system ends this process when memory runs out, before the gateway (`proc_pid_oom_score_adj(5)`: -1000 to
-/// 1000). Our choice: the middle, so that what flows have started can have a higher one.
+/// How gladly the system ends this process when memory runs out, before the gateway
+/// (`proc_pid_oom_score_adj(5)`: -1000 to 1000). Our choice: the middle, so that what flows have
+/// started can have a higher one.
 const OOM_SCORE_ADJ: &str = "500";
 
 /// What the process has got.
@@ -34,8 +35,9 @@ pub struct Handed {
 }
 
 impl Handed {
-    /// Takes it from standard input and output, and sets the limits of this process. Must run before the first thread, and
-    /// before anything writes to standard output, which is standard error afterwards.
+    /// Takes it from standard input and output, and sets the limits of this process. Must run
+    /// before the first thread, and before anything writes to standard output, which is standard
+    /// error afterwards.
     pub fn take() -> io::Result<Self> {
         // The file is root's once the process cannot be debugged.
         if let Err(error) = fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJ) {
@@ -140,7 +142,8 @@ pub(in crate::server) struct Begun {
     pub(in crate::server) flows: Option<watch::Receiver<EngineState>>,
 }
 
-/// Waits for the gateway on a thread: this process ends when the gateway has ended, however that came about.
+/// Waits for the gateway on a thread: this process ends when the gateway has ended, however that
+/// came about.
 fn follow_gateway(
     mut gateway: BufReader<UnixStream>,
     link: Link,

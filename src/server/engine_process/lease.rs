@@ -5,7 +5,8 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-/// The time between two looks, at most: a sleep does not go on while the machine sleeps. Our choice.
+/// The time between two looks, at most: a sleep does not go on while the machine sleeps. Our
+/// choice.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Watches the lease from now on.

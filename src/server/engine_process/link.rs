@@ -1,5 +1,6 @@
-//! The gateway's way to the engine's process: hears when it serves, and for a member of a cluster extends its lease and keeps its
-//! state in the database. The process is not trusted: what it sends is limited, and only state of the engine is kept.
+//! The gateway's way to the engine's process: hears when it serves, and for a member of a cluster
+//! extends its lease and keeps its state in the database. The process is not trusted: what it sends
+//! is limited, and only state of the engine is kept.
 
 use super::message::{ToEngine, ToGateway, line, of_line};
 use crate::store::{EngineState, Error, KeptState};
@@ -16,7 +17,8 @@ use tokio::net::unix::{ReadHalf, WriteHalf};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::sleep;
 
-/// The time between two attempts to keep state while the database is away. Our choice: well within a lease.
+/// The time between two attempts to keep state while the database is away. Our choice: well within
+/// a lease.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// What the process of a member has, beside its configuration.
@@ -52,7 +54,8 @@ impl Member {
         *self.state.lock() = None;
     }
 
-    /// Keeps a part of the state, for as long as that may still succeed: without the lease the process ends.
+    /// Keeps a part of the state, for as long as that may still succeed: without the lease the
+    /// process ends.
     async fn keep(&self, state: EngineState) -> Result<(), String> {
         let mut kept = self.kept.lock().await;
         if let Some(name) = state.keys().find(|name| !kept.keeps(name)) {
@@ -131,7 +134,8 @@ async fn tell(write: &mut WriteHalf<'_>, message: &ToEngine) -> io::Result<()> {
     write.write_all(line(message)?.as_bytes()).await
 }
 
-/// The next message. May be called again when it was not waited for: `received` holds what has come.
+/// The next message. May be called again when it was not waited for: `received` holds what has
+/// come.
 async fn hear(
     read: &mut BufReader<ReadHalf<'_>>,
     received: &mut Vec<u8>,

@@ -11,7 +11,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Reads a line. One that is no record of a log was written by a panic, an allocator or a loader: a warning.
+    /// Reads a line. One that is no record of a log was written by a panic, an allocator or a
+    /// loader: a warning.
     pub(super) fn read(line: &str) -> Self {
         match serde_json::from_str::<Map<String, Value>>(line) {
             Ok(record) => Self::of_record(record),

@@ -1,4 +1,5 @@
-//! What the gateway and the engine's process tell each other, a line of JSON each, after the gateway has sent the configuration.
+//! What the gateway and the engine's process tell each other, a line of JSON each, after the
+//! gateway has sent the configuration.
 
 use crate::store::EngineState;
 use serde::de::DeserializeOwned;

@@ -1,6 +1,6 @@
-//! The process of an engine that is isolated from the gateway (`[engine] isolation`): [`mod@prepare`] makes way for it,
-//! [`mod@supervisor`] starts it, starts it again when it ends, and ends it; [`mod@log`] logs what it writes; [`mod@handed`] is
-//! its own beginning.
+//! The process of an engine that is isolated from the gateway (`[engine] isolation`):
+//! [`mod@prepare`] makes way for it, [`mod@supervisor`] starts it, starts it again when it ends,
+//! and ends it; [`mod@log`] logs what it writes; [`mod@handed`] is its own beginning.
 
 mod handed;
 mod lease;

@@ -1,5 +1,5 @@
-//! Before the engine's process, and before the gateway opens its files: whether the process can be isolated, the files of the
-//! flows in their place, and the listening socket.
+//! Before the engine's process, and before the gateway opens its files: whether the process can be
+//! isolated, the files of the flows in their place, and the listening socket.
 
 use super::super::{Error, inaccessible_paths};
 use crate::config::{Config, ENGINE_DIRECTORY};
@@ -25,8 +25,9 @@ pub(in crate::server) fn check(config: &Config) -> Result<(), Error> {
     })
 }
 
-/// Moves the files of the flows to where the engine has them. If it has a process of its own: what only that uses is taken
-/// from the config, and its listening socket is there before the gateway connects.
+/// Moves the files of the flows to where the engine has them. If it has a process of its own: what
+/// only that uses is taken from the config, and its listening socket is there before the gateway
+/// connects.
 pub(in crate::server) fn prepare(
     mut config: Config,
 ) -> Result<(Config, Option<UnixListener>), Error> {
@@ -52,7 +53,8 @@ pub(in crate::server) fn prepare(
     Ok((config, listener))
 }
 
-/// Listens in the place of the process before, in the data directory, which is this gateway's alone.
+/// Listens in the place of the process before, in the data directory, which is this gateway's
+/// alone.
 pub(super) fn bind(path: &Path) -> io::Result<UnixListener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -1,5 +1,6 @@
-//! Starts the engine's process with a new listening socket and its part of the configuration, waits until it ends, and starts
-//! it again after a while. While there is none, no process listens on the socket, so that requests are refused at once.
+//! Starts the engine's process with a new listening socket and its part of the configuration, waits
+//! until it ends, and starts it again after a while. While there is none, no process listens on the
+//! socket, so that requests are refused at once.
 
 use super::link::{Member, talk};
 use super::log::Line;
@@ -29,7 +30,8 @@ use tokio::time::{sleep, timeout};
 /// This program, also when its file has been replaced (proc(5)).
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// How long a process must have run, so that its end counts as the first one again. Our choice, as for the node host.
+/// How long a process must have run, so that its end counts as the first one again. Our choice, as
+/// for the node host.
 const SETTLED: Duration = Duration::from_mins(1);
 
 /// How long the last lines of a process that has ended may take. Our choice.
@@ -38,10 +40,12 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// How messages of the program begin that are no records of the log.
 const MESSAGE: &str = "flowgate: ";
 
-/// Lets the allocator map memory when it is needed: it would reserve a GiB at once, which counts as data.
+/// Lets the allocator map memory when it is needed: it would reserve a GiB at once, which counts as
+/// data.
 const LAZY_ALLOCATOR: (&str, &str) = ("MIMALLOC_ARENA_EAGER_COMMIT", "0");
 
-/// The variable with the number of the lease: flows that give it to others let these refuse a process that comes too late.
+/// The variable with the number of the lease: flows that give it to others let these refuse a
+/// process that comes too late.
 const FENCE: &str = "FLOWGATE_FENCE";
 
 /// The variable with the name of the shard that the process runs.
@@ -126,8 +130,8 @@ impl Plan {
     }
 }
 
-/// Starts the process; returns when the engine serves. An error: it has refused to start, and says why. One that is killed
-/// before it serves is started again meanwhile, as flows may do that.
+/// Starts the process; returns when the engine serves. An error: it has refused to start, and says
+/// why. One that is killed before it serves is started again meanwhile, as flows may do that.
 pub(in crate::server) fn start(
     gateway: &Gateway,
     listener: Option<UnixListener>,
@@ -312,7 +316,8 @@ impl Drop for Group {
     }
 }
 
-/// Runs on the control thread: the system kills the process when the thread that has started it ends (prctl(2)).
+/// Runs on the control thread: the system kills the process when the thread that has started it
+/// ends (prctl(2)).
 fn spawn(plan: &Plan, listener: Option<UnixListener>) -> io::Result<Started> {
     let listener = match listener {
         Some(listener) => listener,
@@ -352,7 +357,8 @@ fn command(plan: &Plan) -> StdCommand {
     if plan.process.memory_limit.is_some() {
         command.env(LAZY_ALLOCATOR.0, LAZY_ALLOCATOR.1);
     }
-    // Ctrl-C in a terminal is for the gateway, which ends the process when requests have been answered.
+    // Ctrl-C in a terminal is for the gateway, which ends the process when requests have been
+    // answered.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command
 }

@@ -1,4 +1,5 @@
-//! A member that holds the lease of a shard: runs the engine's process, and renews the lease, until it may or is to do so no longer.
+//! A member that holds the lease of a shard: runs the engine's process, and renews the lease, until
+//! it may or is to do so no longer.
 
 use super::super::engine_process::{First, Member, supervise, wanted};
 use super::{FailOver, HELD};
@@ -15,7 +16,8 @@ use tokio::time::sleep;
 const RENEWAL: Duration = Duration::from_millis(500);
 /// The process is ended this long before its lease. Our choice: it need not end itself then.
 const MARGIN: Duration = Duration::from_millis(300);
-/// How long the process may be silent, which answers each renewal. Our choice: it is stopped, or ends again and again.
+/// How long the process may be silent, which answers each renewal. Our choice: it is stopped, or
+/// ends again and again.
 const SILENT: Duration = Duration::from_secs(2);
 
 /// A lease that was taken.
@@ -90,7 +92,8 @@ pub(super) enum Ended {
     Silent,
 }
 
-/// Renews the lease until that is of no use any more, or until another member asks for it, if the process is not ended already.
+/// Renews the lease until that is of no use any more, or until another member asks for it, if the
+/// process is not ended already.
 async fn renew(
     lease: &mut Lease,
     fence: i64,

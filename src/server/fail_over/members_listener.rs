@@ -1,6 +1,7 @@
-//! The listener for the other members of a cluster: joins their connections to the engine's socket, while the engine runs here. A
-//! connection to a shard of flows names it as its protocol (ALPN, RFC 7301).
-//! Both sides show certificates of the members' authority; who has none gets no further than the handshake.
+//! The listener for the other members of a cluster: joins their connections to the engine's socket,
+//! while the engine runs here. A connection to a shard of flows names it as its protocol (ALPN, RFC
+//! 7301). Both sides show certificates of the members' authority; who has none gets no further than
+//! the handshake.
 
 use super::super::certificate;
 use super::super::client_certificate;
@@ -24,7 +25,8 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-/// Handshakes at a time: no client is known before the handshake has ended. Our choice: members keep their connections.
+/// Handshakes at a time: no client is known before the handshake has ended. Our choice: members
+/// keep their connections.
 const HANDSHAKES: usize = 256;
 /// The same of one address. Our choice: a quarter, so that no address has all.
 const HANDSHAKES_PER_ADDRESS: usize = HANDSHAKES / 4;
@@ -158,8 +160,8 @@ async fn listen(listener: TcpListener, acceptor: Arc<ArcSwap<ServerConfig>>, doo
     }
 }
 
-/// Joins the connection of a member to the socket of the engine that it is for until one of them ends, or that engine does not run here
-/// any more.
+/// Joins the connection of a member to the socket of the engine that it is for until one of them
+/// ends, or that engine does not run here any more.
 async fn join(
     mut member: tokio_rustls::server::TlsStream<TcpStream>,
     doors: &[Door],

@@ -1,11 +1,13 @@
-//! Fail-over of the engine among the gateways of a cluster: the one that holds the lease in the database runs the engine's process, the
-//! others connect to it through [`mod@members_listener`]. If flows have places, each shard of them has a lease, a process and a holder
-//! of its own, and [`mod@placed_flows`] tells which flows it has. See docs/cluster.md.
+//! Fail-over of the engine among the gateways of a cluster: the one that holds the lease in the
+//! database runs the engine's process, the others connect to it through [`mod@members_listener`].
+//! If flows have places, each shard of them has a lease, a process and a holder of its own, and
+//! [`mod@placed_flows`] tells which flows it has. See docs/cluster.md.
 //!
-//! Two engines never run at a time. The holder's process ends [`HELD`] after the last renewal that was asked for and has succeeded,
-//! whether or not the gateway reaches it ([`engine::lease`]). Another member takes the lease when it has seen no renewal for
-//! [`TAKEN_AFTER`], and what it saw was asked for earlier. Both measure with a clock of their own machine, which counts
-//! while the machine sleeps.
+//! Two engines never run at a time. The holder's process ends [`HELD`] after the last renewal that
+//! was asked for and has succeeded, whether or not the gateway reaches it ([`engine::lease`]).
+//! Another member takes the lease when it has seen no renewal for [`TAKEN_AFTER`], and what it saw
+//! was asked for earlier. Both measure with a clock of their own machine, which counts while the
+//! machine sleeps.
 
 mod lead;
 mod members_listener;
@@ -30,16 +32,20 @@ pub(super) use members_listener::{MemberTls, check};
 
 /// How long a renewal lets the process run. Our choice: four renewals may be lost.
 const HELD: Duration = Duration::from_millis(2500);
-/// How long a member must have seen no renewal before it takes the lease. Our choice: a second longer, for what a process that was
-/// stopped still does before it looks at the clock, and for clocks of which one runs faster.
+/// How long a member must have seen no renewal before it takes the lease. Our choice: a second
+/// longer, for what a process that was stopped still does before it looks at the clock, and for
+/// clocks of which one runs faster.
 const TAKEN_AFTER: Duration = Duration::from_millis(3500);
-/// The time between two looks at the lease of another one. Our choice: a take-over waits at most for one.
+/// The time between two looks at the lease of another one. Our choice: a take-over waits at most
+/// for one.
 const LOOK: Duration = Duration::from_millis(250);
 /// How long a member whose process was silent leaves the lease to others. Our choice.
 const PAUSE: Duration = Duration::from_secs(10);
-/// How long another member has a shard before the one that is to run it asks for it. Our choice: a restart of its machine is over.
+/// How long another member has a shard before the one that is to run it asks for it. Our choice: a
+/// restart of its machine is over.
 const SETTLED: Duration = Duration::from_secs(10);
-/// The number of times that this is doubled for a member whose process was silent again and again. Our choice: 10 minutes.
+/// The number of times that this is doubled for a member whose process was silent again and again.
+/// Our choice: 10 minutes.
 const DOUBLED: u32 = 6;
 
 /// A member of the cluster, as one that may run a shard.
@@ -64,7 +70,8 @@ struct FailOver {
     pause: Duration,
     /// How many times in a row its process was silent.
     silences: u32,
-    /// The leases of other shards that are held by other places, as they were seen, and since when they are like this.
+    /// The leases of other shards that are held by other places, as they were seen, and since when
+    /// they are like this.
     others: Vec<((String, Seen), Duration)>,
 }
 
@@ -79,7 +86,8 @@ enum Preferred {
     Elsewhere,
 }
 
-/// Follows the leases, and runs the processes of those that are this gateway's; `None`: there is no cluster.
+/// Follows the leases, and runs the processes of those that are this gateway's; `None`: there is no
+/// cluster.
 pub(super) fn start(gateway: &Arc<Gateway>) -> Result<Option<(Vec<Supervised>, MemberTls)>, Error> {
     let config = &gateway.config;
     let backend = gateway.backends.first();
@@ -229,7 +237,8 @@ impl FailOver {
         }
     }
 
-    /// Sends requests to the member that holds the lease, until this one has taken it; `None`: the gateway ends.
+    /// Sends requests to the member that holds the lease, until this one has taken it; `None`: the
+    /// gateway ends.
     async fn follow(&mut self, end: &mut watch::Receiver<bool>) -> Option<Taken> {
         let mut last: Option<(Seen, Duration)> = None;
         let mut held_elsewhere = None;
@@ -284,8 +293,9 @@ impl FailOver {
         }
     }
 
-    /// The lease could not be taken: another member was faster, or other shards are held by other places. What a member that is
-    /// gone held of these is taken from it here, as no member of these places may be left to do that.
+    /// The lease could not be taken: another member was faster, or other shards are held by other
+    /// places. What a member that is gone held of these is taken from it here, as no member of
+    /// these places may be left to do that.
     async fn look_at_others(&mut self, now: Duration) -> Result<(), StoreError> {
         let others = self.lease.others().await?;
         let is_new = self.others.is_empty() && !others.is_empty();

@@ -1,5 +1,5 @@
-//! Follows the flows of a cluster whose flows have places: each gateway needs them to know where requests go, and the engines of the
-//! shards run by them.
+//! Follows the flows of a cluster whose flows have places: each gateway needs them to know where
+//! requests go, and the engines of the shards run by them.
 
 use crate::gateway::Gateway;
 use crate::store::{EngineState, Error, KeptState, flows_of};
@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// The time between two looks. Our choice: an editor that has deployed shows what runs, and rarely waits for it.
+/// The time between two looks. Our choice: an editor that has deployed shows what runs, and rarely
+/// waits for it.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Follows them until the gateway is dropped.

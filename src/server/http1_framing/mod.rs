@@ -1,15 +1,17 @@
-//! Follows the requests of an HTTP/1.1 connection as they come in, and finds what hyper reads kindly and another
-//! program might read differently: lines that end in a bare LF, a length beside or within another one, encodings
-//! that are more than `chunked`, fragments. Such a request gets no response but 400, and is the connection's last.
+//! Follows the requests of an HTTP/1.1 connection as they come in, and finds what hyper reads
+//! kindly and another program might read differently: lines that end in a bare LF, a length beside
+//! or within another one, encodings that are more than `chunked`, fragments. Such a request gets no
+//! response but 400, and is the connection's last.
 //!
-//! Inspects the bytes, decides, and changes nothing. Input that hyper itself refuses passes here: hyper ends the
-//! connection too. So both agree where each request ends, for as long as there are requests.
+//! Inspects the bytes, decides, and changes nothing. Input that hyper itself refuses passes here:
+//! hyper ends the connection too. So both agree where each request ends, for as long as there are
+//! requests.
 
 use crate::http::FramingError;
 use memchr::memchr;
 
-/// The bytes of a line that are inspected: more than any length or size needs, unless it is padded with blanks or
-/// zeros.
+/// The bytes of a line that are inspected: more than any length or size needs, unless it is padded
+/// with blanks or zeros.
 const LOOKED_AT: usize = 64;
 
 /// The parser's position in the requests of a connection.
@@ -223,7 +225,7 @@ impl<'l> Line<'l> {
         }
     }
 
-    /// Whether it ends as every line of HTTP must (RFC 9112 §2.2).
+    /// Returns whether it ends as every line of HTTP must (RFC 9112 §2.2).
     fn is_crlf(&self) -> bool {
         self.last == b'\r'
     }

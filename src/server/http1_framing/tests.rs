@@ -135,7 +135,8 @@ fn a_malformed_body_stops_the_connection() {
     }
 }
 
-/// The number of requests that hyper reads from these bytes, and whether it reads all of them without an error.
+/// The number of requests that hyper reads from these bytes, and whether it reads all of them
+/// without an error.
 async fn parsed_by_hyper(bytes: &[u8]) -> (u32, bool) {
     use http_body_util::{BodyExt, Empty};
     use hyper::body::Incoming;

@@ -1,6 +1,8 @@
-//! What gateways that share a database tell each other: a log of changes, in the order in which they were committed.
+//! What gateways that share a database tell each other: a log of changes, in the order in which
+//! they were committed.
 //!
-//! A change is logged in the transaction that makes it. Nothing is logged in a file of SQLite, which one process has.
+//! A change is logged in the transaction that makes it. Nothing is logged in a file of SQLite,
+//! which one process has.
 
 use super::Database;
 use super::connection::{Connection, Transaction, values};
@@ -44,8 +46,8 @@ impl Database {
         self.connection.one(sql, &[], |row| row.get(0))
     }
 
-    /// Forgets changes that every gateway has read, or has missed for an hour. The newest one stays, which tells where the
-    /// log ends.
+    /// Forgets changes that every gateway has read, or has missed for an hour. The newest one
+    /// stays, which tells where the log ends.
     pub(in crate::store) fn forget_changes(&self) -> Result<(), Error> {
         if !self.connection.is_shared() {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Makes a flow set of the history again: of the newest row before it that holds one whole, and of the differences since.
+//! Makes a flow set of the history again: of the newest row before it that holds one whole, and of
+//! the differences since.
 
 use super::connection::{Row, values};
 use super::{DATABASE, Database};
@@ -54,8 +55,8 @@ impl Database {
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
-    /// One element of a flow set in the history, as JSON; `None`: it is not there. Only for one that has not been removed
-    /// since the flow set that the differences build upon.
+    /// One element of a flow set in the history, as JSON; `None`: it is not there. Only for one
+    /// that has not been removed since the flow set that the differences build upon.
     pub(in crate::store) fn element(&self, number: i64, id: &str) -> Result<Option<String>, Error> {
         let mut at = Some(number);
         while let Some(number) = at {

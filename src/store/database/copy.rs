@@ -17,7 +17,8 @@ enum Kind {
 
 use Kind::{Boolean, Bytes, Integer, Text};
 
-/// A table: its name, the rows that are copied, and its columns. Those that others refer to come first.
+/// A table: its name, the rows that are copied, and its columns. Those that others refer to come
+/// first.
 struct Table {
     name: &'static str,
     rows: &'static str,
@@ -171,7 +172,8 @@ enum Owned {
 }
 
 impl Database {
-    /// Copies everything that gateways share into an empty database, all or nothing; answers how many rows.
+    /// Copies everything that gateways share into an empty database, all or nothing; answers how
+    /// many rows.
     pub(in crate::store) fn copy_to(&self, to: &Self) -> Result<usize, Error> {
         for table in TABLES {
             let sql = format!("SELECT count(*) FROM {}", table.name);

@@ -1,4 +1,5 @@
-//! The table of deployments: who deployed what when, and the flow set of each, whole or as its difference to another.
+//! The table of deployments: who deployed what when, and the flow set of each, whole or as its
+//! difference to another.
 
 use super::connection::{Row, Transaction, values};
 use super::contents::pack;
@@ -73,9 +74,10 @@ impl Database {
         self.change(sql, values![rev]).map(drop)
     }
 
-    /// Adds a flow set to the history and forgets what is beyond the limits; answers its number. With the files before
-    /// it, it is a deployment to the engine, pending until [`Self::mark_written`]; without, it is only kept. What an
-    /// upstream has is always a deployment.
+    /// Adds a flow set to the history and forgets what is beyond the limits; answers its number.
+    /// With the files before it, it is a deployment to the engine, pending until
+    /// [`Self::mark_written`]; without, it is only kept. What an upstream has is always a
+    /// deployment.
     pub(in crate::store) fn add(
         &self,
         revision: &Revision,
@@ -96,7 +98,8 @@ impl Database {
 
     /// Says that a deployment's files are on the disk.
     ///
-    /// Not forced to disk: when a power failure loses it, the files are compared once more at the next start.
+    /// Not forced to disk: when a power failure loses it, the files are compared once more at the
+    /// next start.
     pub(in crate::store) fn mark_written(&self, number: i64) -> Result<(), Error> {
         self.connection
             .relaxed(|| self.save_fact("written", &number.to_string()))
@@ -115,7 +118,8 @@ impl Database {
         self.connection.query(&sql, &[], revision)
     }
 
-    /// One page of the history of a runtime, newest first; `before`: only what is older than this number.
+    /// One page of the history of a runtime, newest first; `before`: only what is older than this
+    /// number.
     pub(in crate::store) fn page(
         &self,
         page: &Page,
@@ -141,8 +145,8 @@ impl Database {
         self.connection.query(&sql, asked, revision)
     }
 
-    /// The flow set of just this revision, the newest if there are several, or else the one that has this tag; `None`: the
-    /// runtime's history has neither.
+    /// The flow set of just this revision, the newest if there are several, or else the one that
+    /// has this tag; `None`: the runtime's history has neither.
     pub(in crate::store) fn entry(
         &self,
         runtime: &str,

@@ -9,7 +9,8 @@ use tokio_postgres::Client;
 /// The most changes that are read at a time.
 const MOST: i64 = 1000;
 
-/// The changes of other gateways after one, in their order, and the number of the newest one that was read.
+/// The changes of other gateways after one, in their order, and the number of the newest one that
+/// was read.
 pub(in crate::store) async fn changes_since(
     client: &Client,
     gateway: &[u8; 16],
@@ -20,7 +21,8 @@ pub(in crate::store) async fn changes_since(
     let ends = client.query_one(ends, &[]).await;
     let ends = ends.map_err(|error| failure(&error))?;
     let (first, last): (i64, i64) = (ends.get(0), ends.get(1));
-    // The log before `first` was cut; one that ends before `newest` is that of a replica that had not received all.
+    // The log before `first` was cut; one that ends before `newest` is that of a replica that had
+    // not received all.
     if last < newest || first > newest + 1 {
         return Ok((vec![SharedChange::Missed], last));
     }

@@ -5,7 +5,8 @@ use crate::store::Error;
 use crate::store::failpoint;
 use rusqlite::Connection;
 
-/// The migrations: entry n brings a database of version n (its `user_version`) to version n + 1. Only ever added to.
+/// The migrations: entry n brings a database of version n (its `user_version`) to version n + 1.
+/// Only ever added to.
 pub(super) const MIGRATIONS: &[&str] = &["
     CREATE TABLE session (
         token BLOB PRIMARY KEY, user TEXT NOT NULL, client TEXT NOT NULL, scope TEXT NOT NULL,

@@ -1,5 +1,5 @@
-//! The database: all the SQL there is, for the file `flowgate.db` of SQLite and for PostgreSQL. Knows rows and hashes;
-//! nothing of files or of what a flow is.
+//! The database: all the SQL there is, for the file `flowgate.db` of SQLite and for PostgreSQL.
+//! Knows rows and hashes; nothing of files or of what a flow is.
 
 mod changes;
 mod connection;
@@ -39,7 +39,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often a connection shows that its gateway is alive: PostgreSQL ends it after 20 s without. Our choice.
+/// How often a connection shows that its gateway is alive: PostgreSQL ends it after 20 s without.
+/// Our choice.
 pub(super) const SHOW_LIFE: Duration = Duration::from_secs(5);
 
 /// Keeps a single thing under a name, in the place of what was there.
@@ -89,7 +90,8 @@ impl Database {
         }
     }
 
-    /// The longest time without a question: PostgreSQL ends connections that are silent. `None`: it is a file.
+    /// The longest time without a question: PostgreSQL ends connections that are silent. `None`: it
+    /// is a file.
     pub(super) fn shows_life_every(&self) -> Option<Duration> {
         self.connection.is_shared().then_some(SHOW_LIFE)
     }

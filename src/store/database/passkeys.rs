@@ -65,7 +65,8 @@ impl Database {
         })
     }
 
-    /// The counter grows, or the authenticator has none (W3C Web Authentication Level 3 §7.2 step 21).
+    /// The counter grows, or the authenticator has none (W3C Web Authentication Level 3 §7.2 step
+    /// 21).
     pub(in crate::store) fn use_passkey(
         &self,
         id: &[u8],

@@ -128,7 +128,8 @@ const MIGRATIONS: &[&str] = &[
 /// else.
 const WITH_MACS: usize = 8;
 
-/// The number of a lock that is held while tables are made: the first letters of the program's name.
+/// The number of a lock that is held while tables are made: the first letters of the program's
+/// name.
 const LOCK: i64 = 0x666c_6f77_6761_7465;
 
 /// Applies the migrations that a database lacks, in one transaction, while no other gateway does.

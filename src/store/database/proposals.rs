@@ -58,8 +58,8 @@ impl Database {
         self.change(sql, values![integer(number)]).map(drop)
     }
 
-    /// The open proposals of the same user, type and base that lead to this flow set. Their number is limited, and so is
-    /// what this reads.
+    /// The open proposals of the same user, type and base that lead to this flow set. Their number
+    /// is limited, and so is what this reads.
     pub(in crate::store) fn proposals_like(
         &self,
         entry: &Proposal,
@@ -143,8 +143,9 @@ impl Database {
         })
     }
 
-    /// Closes an open proposal and forgets its credentials, and the oldest closed ones of its runtime beyond `kept`.
-    /// Answers whether it was open. One that expires while it is deployed is approved.
+    /// Closes an open proposal and forgets its credentials, and the oldest closed ones of its
+    /// runtime beyond `kept`. Answers whether it was open. One that expires while it is deployed is
+    /// approved.
     pub(in crate::store) fn decide_proposal(
         &self,
         number: u64,
@@ -176,8 +177,8 @@ impl Database {
         })
     }
 
-    /// Gives an open proposal another base. Its bytes are counted again, and refuse nothing: its user has not made them
-    /// more.
+    /// Gives an open proposal another base. Its bytes are counted again, and refuse nothing: its
+    /// user has not made them more.
     pub(in crate::store) fn rebase_proposal(
         &self,
         number: u64,

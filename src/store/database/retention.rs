@@ -1,7 +1,7 @@
 //! What the history forgets: entries beyond a number, an age, or a size, unless they have a tag.
 //!
-//! An entry that is forgotten is shown no more. Its row stays as long as a difference builds upon it, or a recovery may
-//! need it.
+//! An entry that is forgotten is shown no more. Its row stays as long as a difference builds upon
+//! it, or a recovery may need it.
 
 use super::connection::{Transaction, values};
 use super::entry::{WRITTEN, rows};

@@ -56,7 +56,8 @@ impl Database {
         })
     }
 
-    /// Keeps when the user last gave the password or a second factor, and a second factor; earlier times change nothing.
+    /// Keeps when the user last gave the password or a second factor, and a second factor; earlier
+    /// times change nothing.
     pub(in crate::store) fn confirm_session(
         &self,
         token: &[u8; 32],
@@ -72,8 +73,8 @@ impl Database {
         })
     }
 
-    /// Claims, until a time, to ask the provider of a session; gives what it said last. `None`: it is not yet time, as another
-    /// gateway asks or has just asked; or the session has ended.
+    /// Claims, until a time, to ask the provider of a session; gives what it said last. `None`: it
+    /// is not yet time, as another gateway asks or has just asked; or the session has ended.
     pub(in crate::store) fn claim_provider(
         &self,
         token: &[u8; 32],
@@ -87,7 +88,8 @@ impl Database {
         })
     }
 
-    /// Keeps what the provider of a session has said, and when it is asked next, unless the session has ended.
+    /// Keeps what the provider of a session has said, and when it is asked next, unless the session
+    /// has ended.
     pub(in crate::store) fn save_provider(
         &self,
         token: &[u8; 32],

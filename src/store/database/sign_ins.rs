@@ -1,4 +1,5 @@
-//! The throttle's persistent memory: failures of sign-in, and the addresses that users have signed in from.
+//! The throttle's persistent memory: failures of sign-in, and the addresses that users have signed
+//! in from.
 
 use super::changes::Changed;
 use super::connection::values;
@@ -8,8 +9,8 @@ use crate::store::{AddressRow, Error, FailureRow, GENERATED_ADMIN};
 /// Failures kept at most. Unauthenticated clients can make more of them than are worth keeping.
 const FAILURES: i64 = 100_000;
 
-/// For how long a code of an authenticator app is remembered, seconds. It is right for 90; our choice is more, for clocks
-/// that are set back.
+/// For how long a code of an authenticator app is remembered, seconds. It is right for 90; our
+/// choice is more, for clocks that are set back.
 const CODES_KEPT: u64 = 24 * 60 * 60;
 
 impl Database {
@@ -68,8 +69,8 @@ impl Database {
         })
     }
 
-    /// Remembers a code of a second factor; false: it was there. Codes that can be right no more are forgotten, but recovery
-    /// codes, which have 32 bytes, are not.
+    /// Remembers a code of a second factor; false: it was there. Codes that can be right no more
+    /// are forgotten, but recovery codes, which have 32 bytes, are not.
     pub(in crate::store) fn use_code(
         &self,
         user: &str,

@@ -1,4 +1,5 @@
-//! The table of tags: names for entries of the history, which are not forgotten while they have one.
+//! The table of tags: names for entries of the history, which are not forgotten while they have
+//! one.
 
 use super::Database;
 use super::connection::values;

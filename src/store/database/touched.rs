@@ -1,4 +1,5 @@
-//! The table of touched elements: which elements each deployment has added, removed, changed or moved.
+//! The table of touched elements: which elements each deployment has added, removed, changed or
+//! moved.
 
 use super::connection::{Row, Transaction, Value, values};
 use super::entry::{REVISION, revision, rows};
@@ -8,7 +9,8 @@ use flows::Touched;
 use smol_str::SmolStr;
 use std::collections::HashSet;
 
-/// The name of the fact that a migration leaves: the number of the newest deployment of a version without this table.
+/// The name of the fact that a migration leaves: the number of the newest deployment of a version
+/// without this table.
 const UNLISTED: &str = "unlisted";
 
 /// A deployment that has touched an element.
@@ -17,7 +19,7 @@ pub(in crate::store) struct Touch {
     pub(in crate::store) number: i64,
     /// Its entry.
     pub(in crate::store) revision: Revision,
-    /// Whether it was deployed, not only kept.
+    /// True if it was deployed, not only kept.
     pub(in crate::store) deployed: bool,
     /// The flow that the element is on, or was on; empty: none.
     pub(in crate::store) flow: String,
@@ -25,7 +27,7 @@ pub(in crate::store) struct Touch {
     pub(in crate::store) left: Option<String>,
     /// `added`, `removed` …
     pub(in crate::store) difference: String,
-    /// Whether its credentials differ.
+    /// True if its credentials differ.
     pub(in crate::store) credentials: bool,
 }
 
@@ -50,8 +52,9 @@ pub(super) fn add(
     Ok(())
 }
 
-/// The rows that one statement adds, as many as possible first: each waits for its answer. Our choice: few statements, and few
-/// different ones, which stay prepared; 32,766 values is the limit of `SQLite`.
+/// The rows that one statement adds, as many as possible first: each waits for its answer. Our
+/// choice: few statements, and few different ones, which stay prepared; 32,766 values is the limit
+/// of `SQLite`.
 const ROWS: [usize; 3] = [256, 16, 1];
 
 fn row(number: i64, one: &Touched) -> [Value<'_>; 6] {
@@ -65,8 +68,8 @@ fn row(number: i64, one: &Touched) -> [Value<'_>; 6] {
     ]
 }
 
-/// The bytes that such a list takes in the table and its index: each row has its texts, its id once more, and some 16 bytes
-/// of `SQLite`'s.
+/// The bytes that such a list takes in the table and its index: each row has its texts, its id once
+/// more, and some 16 bytes of `SQLite`'s.
 pub(super) fn bytes(touched: &[Touched]) -> i64 {
     let row = |one: &Touched| {
         let left = one.left.as_ref().map_or(0, SmolStr::len);
@@ -76,7 +79,8 @@ pub(super) fn bytes(touched: &[Touched]) -> i64 {
 }
 
 impl Database {
-    /// The deployments that have touched an element, newest first; `before`: only those older than this number.
+    /// The deployments that have touched an element, newest first; `before`: only those older than
+    /// this number.
     pub(in crate::store) fn touches(
         &self,
         page: &NodePage,
@@ -117,8 +121,8 @@ impl Database {
         Ok(ids.into_iter().collect())
     }
 
-    /// The elements whose credentials a runtime's deployments after this revision have touched; none if the history has
-    /// forgotten the revision.
+    /// The elements whose credentials a runtime's deployments after this revision have touched;
+    /// none if the history has forgotten the revision.
     pub(in crate::store) fn credentials_since(
         &self,
         runtime: &str,
@@ -132,7 +136,8 @@ impl Database {
         Ok(ids.into_iter().collect())
     }
 
-    /// The elements that an entry has added whose credentials a deployment of the same runtime has touched.
+    /// The elements that an entry has added whose credentials a deployment of the same runtime has
+    /// touched.
     pub(in crate::store) fn lacking_credentials(
         &self,
         runtime: &str,
@@ -166,13 +171,14 @@ impl Database {
         self.connection.one(sql, values![number], |row| row.get(0))
     }
 
-    /// The newest deployment, up to which the elements that they touch are to be found yet; `None`: they are listed.
+    /// The newest deployment, up to which the elements that they touch are to be found yet; `None`:
+    /// they are listed.
     pub(in crate::store) fn unlisted(&self) -> Result<Option<i64>, Error> {
         Ok(self.fact(UNLISTED)?.and_then(|number| number.parse().ok()))
     }
 
-    /// The flow sets up to a number, oldest first: the number of each, whether it was deployed, and whether it was the
-    /// first one.
+    /// The flow sets up to a number, oldest first: the number of each, whether it was deployed, and
+    /// whether it was the first one.
     pub(in crate::store) fn up_to(&self, number: i64) -> Result<Vec<(i64, bool, bool)>, Error> {
         let sql = "SELECT number, deployed, parent IS NULL FROM deployments WHERE number <= ? ORDER BY number";
         self.connection.query(sql, values![number], |row| {

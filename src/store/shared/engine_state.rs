@@ -1,7 +1,8 @@
-//! The state of the engine that the gateways of a cluster keep: its flows and what belongs to them, by name.
+//! The state of the engine that the gateways of a cluster keep: its flows and what belongs to them,
+//! by name.
 //!
-//! The main engine keeps all of it. That of another shard keeps the contexts of its flows, and its own global context, whose names
-//! begin with that of the shard and a colon.
+//! The main engine keeps all of it. That of another shard keeps the contexts of its flows, and its
+//! own global context, whose names begin with that of the shard and a colon.
 
 use super::ANSWER;
 use crate::store::database::{Connector, failure, pack, unpack};
@@ -13,10 +14,12 @@ use tokio::time::timeout;
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 
-/// The time for all of it to arrive or be written. Our choice: as long as PostgreSQL may take for a statement.
+/// The time for all of it to arrive or be written. Our choice: as long as PostgreSQL may take for a
+/// statement.
 const TRANSFER: Duration = Duration::from_secs(8);
 
-/// The bytes from which a part is compressed. Our choice: PostgreSQL compresses what is longer than 2 KB itself, and takes longer.
+/// The bytes from which a part is compressed. Our choice: PostgreSQL compresses what is longer than
+/// 2 KB itself, and takes longer.
 const LONG: usize = 2048;
 
 /// The kept state.
@@ -39,7 +42,7 @@ impl KeptState {
         }
     }
 
-    /// Whether a part of the state is one that this shard keeps.
+    /// Returns whether a part of the state is one that this shard keeps.
     pub fn keeps(&self, name: &str) -> bool {
         if self.shard.is_empty() {
             is_engine_state(name)
@@ -115,7 +118,8 @@ impl KeptState {
     /// has a number, and one that arrives after a later one changes nothing: a write that took too
     /// long and was sent again may still be on its way.
     pub async fn keep(&mut self, fence: i64, state: &EngineState) -> Result<bool, Error> {
-        // The lock does not wait for renewals, and a change of the holder waits for it: the fencing number is the row's key.
+        // The lock does not wait for renewals, and a change of the holder waits for it: the fencing
+        // number is the row's key.
         let sql = "WITH held AS (
                        SELECT 1 FROM engine_lease WHERE shard = $4 AND fence = $1 AND holder IS NOT NULL FOR KEY SHARE
                    ), newest AS (

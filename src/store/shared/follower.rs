@@ -1,4 +1,5 @@
-//! Follows what other gateways change: it is woken by PostgreSQL, and looks by itself when it is not.
+//! Follows what other gateways change: it is woken by PostgreSQL, and looks by itself when it is
+//! not.
 
 use super::ANSWER;
 use crate::store::database::{self, CHANNEL, Connector, SessionKey, failure, limit};
@@ -12,7 +13,8 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, Client};
 
-/// The longest time between two looks. Our choice: half of the second within which a revocation must arrive.
+/// The longest time between two looks. Our choice: half of the second within which a revocation
+/// must arrive.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A change that another gateway has made.
@@ -86,7 +88,8 @@ impl Follower {
         }
     }
 
-    /// The changes of other gateways since the last call, in their order. After an error all of them are still to come.
+    /// The changes of other gateways since the last call, in their order. After an error all of
+    /// them are still to come.
     pub async fn changes(&mut self) -> Result<Vec<SharedChange>, Error> {
         let followed = self.connected().await?;
         let asked = database::changes_since(

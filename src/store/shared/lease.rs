@@ -1,9 +1,11 @@
-//! The lease of an engine: which gateway of a cluster runs it. Each shard of the flows has an engine, and a row.
+//! The lease of an engine: which gateway of a cluster runs it. Each shard of the flows has an
+//! engine, and a row.
 //!
-//! The row has a fencing number, which every change of the holder raises, and counts the holder's renewals. Who wants the lease takes
-//! it once the row has stayed the same for a while, by a clock of its own. So no clock is compared with that of another machine.
-//! It also has the places of flows by which the holder runs its shard: leases by other places are taken by none meanwhile, so no
-//! flow is in two shards that run.
+//! The row has a fencing number, which every change of the holder raises, and counts the holder's
+//! renewals. Who wants the lease takes it once the row has stayed the same for a while, by a clock
+//! of its own. So no clock is compared with that of another machine. It also has the places of
+//! flows by which the holder runs its shard: leases by other places are taken by none meanwhile, so
+//! no flow is in two shards that run.
 
 use crate::store::Error;
 use crate::store::database::{Connector, failure};
@@ -12,7 +14,8 @@ use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
-/// The time for an answer. Our choice: less than half of what a lease lasts, so that it can be asked for again.
+/// The time for an answer. Our choice: less than half of what a lease lasts, so that it can be
+/// asked for again.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// The row as it was seen.
@@ -74,8 +77,8 @@ impl Lease {
         row.ok_or_else(|| Error::Database("the row of the lease is gone".to_owned()))
     }
 
-    /// Takes it for who is reached there, if the row is still as it was seen; the new fencing number. `None`: it is not, or
-    /// another shard is held by other places.
+    /// Takes it for who is reached there, if the row is still as it was seen; the new fencing
+    /// number. `None`: it is not, or another shard is held by other places.
     pub async fn take(&mut self, seen: &Seen, holder: &str) -> Result<Option<i64>, Error> {
         let sql = "SELECT take_engine_lease($1, $2, $3, $4, $5)";
         let places = self.places.clone();
@@ -136,8 +139,8 @@ impl Lease {
         Ok(self.rows(sql, values).await?.pop())
     }
 
-    /// The rows that a statement answers with, on a connection that has always answered in time. The first of its values is the
-    /// shard.
+    /// The rows that a statement answers with, on a connection that has always answered in time.
+    /// The first of its values is the shard.
     async fn rows(&mut self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
         let asked = async {
             let client = match self.client.take() {

@@ -1,7 +1,7 @@
 //! The store that several gateways share: what others change, and whose turn a deployment is.
 //!
-//! Sessions and the throttle are in the memory of each gateway. Each follows the log of changes in the database, and
-//! compares everything now and then; see docs/cluster.md.
+//! Sessions and the throttle are in the memory of each gateway. Each follows the log of changes in
+//! the database, and compares everything now and then; see docs/cluster.md.
 
 mod engine_state;
 mod follower;
@@ -59,8 +59,8 @@ impl Shared {
 }
 
 impl Store {
-    /// For how long what is known of sessions counts while the database cannot be reached; `None`: no other gateway
-    /// changes it.
+    /// For how long what is known of sessions counts while the database cannot be reached; `None`:
+    /// no other gateway changes it.
     pub fn grace(&self) -> Option<Duration> {
         self.shared.as_ref().map(|shared| shared.grace)
     }
@@ -73,22 +73,24 @@ impl Store {
         Some(Follower::new(connector, shared.gateway, key, shared.since))
     }
 
-    /// The lease of the engine that runs a shard, and its state that the gateways keep; `None`: no other gateway runs it. `shard`:
-    /// empty, if it is the main one; `places`: those of all flows, as text.
+    /// The lease of the engine that runs a shard, and its state that the gateways keep; `None`: no
+    /// other gateway runs it. `shard`: empty, if it is the main one; `places`: those of all flows,
+    /// as text.
     pub fn lease(&self, shard: &str, places: String) -> Option<(Lease, KeptState)> {
         let store = self.shared.as_ref()?;
         let lease = Lease::new(store.connector.clone(), shard.to_owned(), places);
         Some((lease, self.kept_state(shard)?))
     }
 
-    /// The state of the engine that the gateways keep, as the engine of a shard has it; `None`: no other gateway runs it.
+    /// The state of the engine that the gateways keep, as the engine of a shard has it; `None`: no
+    /// other gateway runs it.
     pub fn kept_state(&self, shard: &str) -> Option<KeptState> {
         let store = self.shared.as_ref()?;
         Some(KeptState::new(store.connector.clone(), shard.to_owned()))
     }
 
-    /// Waits until no other gateway deploys to a runtime, and keeps others from it until what it returns is dropped;
-    /// `None`: there are no others. Not bounded in time: the caller is.
+    /// Waits until no other gateway deploys to a runtime, and keeps others from it until what it
+    /// returns is dropped; `None`: there are no others. Not bounded in time: the caller is.
     pub async fn turn(&self, runtime: &str) -> Result<Option<Turn>, Error> {
         match &self.shared {
             None => Ok(None),

@@ -39,7 +39,8 @@ impl Turn {
         Ok(Self { client, alive })
     }
 
-    /// Fails if the turn is lost: the database was not reached for too long, and another gateway may deploy.
+    /// Fails if the turn is lost: the database was not reached for too long, and another gateway
+    /// may deploy.
     pub async fn check(&self) -> Result<(), Error> {
         let answer = timeout(ANSWER, self.client.simple_query("")).await;
         let answer = answer.map_err(|_| Error::Unreachable("it does not answer".to_owned()))?;

@@ -97,7 +97,8 @@ fn a_crash_during_the_recovery_of_a_deployment_is_recovered_again() {
     }
 }
 
-/// Crashes at the first step after which the history has the row and the files are still the old ones.
+/// Crashes at the first step after which the history has the row and the files are still the old
+/// ones.
 fn crash_after_row(disk: &mut Disk, record: &Record) {
     for steps in 0.. {
         failpoint::plan(Some((steps, InjectedFault::Crash)));

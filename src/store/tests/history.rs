@@ -1,4 +1,5 @@
-//! The history: whole flow sets and differences, what is forgotten, and databases of earlier versions.
+//! The history: whole flow sets and differences, what is forgotten, and databases of earlier
+//! versions.
 
 use super::*;
 use crate::store::History;

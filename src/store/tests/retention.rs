@@ -4,7 +4,8 @@ use super::*;
 
 const DAY: u64 = 24 * 3600;
 
-/// A deployment at this time whose flow set has this many nodes, all with other texts than those of any other.
+/// A deployment at this time whose flow set has this many nodes, all with other texts than those of
+/// any other.
 fn at(time: u64, nodes: usize) -> Record {
     let node = |_| json!({"id": crypto::hex(&crypto::random::<16>()), "type": "tab"});
     let nodes: Vec<Value> = (0..nodes).map(node).collect();

@@ -133,7 +133,8 @@ fn what_was_before_is_known_as_long_as_the_history_has_it() {
             .unwrap();
         disk.sync_written();
     }
-    // Every third one is whole: the fourth is, and the predecessor of the third stays for the difference.
+    // Every third one is whole: the fourth is, and the predecessor of the third stays for the
+    // difference.
     let expected = [
         "rev-5 changed A<= v4>v5",
         "rev-4 changed A<= v3>v4",

@@ -1,5 +1,5 @@
-//! Decodes chunks (RFC 9112 §7.1). Chunks that have been received together are given as one piece, moved together in
-//! place: every piece that is passed on costs framing of its own.
+//! Decodes chunks (RFC 9112 §7.1). Chunks that have been received together are given as one piece,
+//! moved together in place: every piece that is passed on costs framing of its own.
 
 use super::InvalidResponse;
 use bytes::{Buf, Bytes, BytesMut};
@@ -7,7 +7,8 @@ use httparse::{EMPTY_HEADER, Status};
 use hyper::body::Frame;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// Bytes of a line with the size of a chunk; extensions count. Our choice: sixteen digits are enough for any size.
+/// Bytes of a line with the size of a chunk; extensions count. Our choice: sixteen digits are
+/// enough for any size.
 const SIZE_LINE: usize = 1024;
 /// Bytes and fields of the trailers. Our choice: as much as a client's may have.
 const TRAILERS: usize = 16 * 1024;
@@ -54,7 +55,7 @@ impl Chunked {
         Ok(trailers.map(|trailers| Frame::trailers(*trailers)))
     }
 
-    /// Whether the last frame has been taken.
+    /// Returns whether the last frame has been taken.
     pub(super) fn is_ended(&self) -> bool {
         matches!(self.next, Next::End) && self.trailers.is_none()
     }
@@ -131,7 +132,8 @@ impl Chunked {
     }
 }
 
-/// The size of a chunk, and the bytes of its line; `None`: the line is not complete. Extensions have no meaning here.
+/// The size of a chunk, and the bytes of its line; `None`: the line is not complete. Extensions
+/// have no meaning here.
 fn size_line(rest: &[u8]) -> Result<Option<(u64, usize)>, InvalidResponse> {
     let line = rest.get(..SIZE_LINE).unwrap_or(rest);
     let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
@@ -168,7 +170,8 @@ fn trailers(rest: &[u8]) -> Result<Option<(HeaderMap, usize)>, InvalidResponse> 
         let short = rest.len() <= TRAILERS;
         return short.then_some(None).ok_or(InvalidResponse::Trailers);
     };
-    // To a reader that looks for the empty line alone, a bare line feed ends no line: there the trailers would go on.
+    // To a reader that looks for the empty line alone, a bare line feed ends no line: there the
+    // trailers would go on.
     let mut lines = rest.get(..length).unwrap_or_default();
     while let Some(end) = lines.iter().position(|byte| *byte == b'\n') {
         if !lines[..end].ends_with(b"\r") {

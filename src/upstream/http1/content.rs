@@ -1,4 +1,5 @@
-//! The content of a response: where it ends (RFC 9112 §6.3), and the pieces of it in what has been received.
+//! The content of a response: where it ends (RFC 9112 §6.3), and the pieces of it in what has been
+//! received.
 
 use super::InvalidResponse;
 use super::chunked::Chunked;
@@ -70,7 +71,7 @@ impl Content {
         }
     }
 
-    /// Whether its last frame has been taken.
+    /// Returns whether its last frame has been taken.
     pub(super) fn is_ended(&self) -> bool {
         match self {
             Self::Ended => true,
@@ -79,7 +80,7 @@ impl Content {
         }
     }
 
-    /// Whether the end of the connection is its end.
+    /// Returns whether the end of the connection is its end.
     pub(super) fn ends_with_connection(&self) -> bool {
         matches!(self, Self::UntilClose)
     }
@@ -93,8 +94,9 @@ impl Content {
         }
     }
 
-    /// Whether another server might see another end of it: chunks win over a length (RFC 9112 §6.3), but the upstream
-    /// that sends both is not trusted with another request on the connection.
+    /// Returns whether another server might see another end of it: chunks win over a length (RFC
+    /// 9112 §6.3), but the upstream that sends both is not trusted with another request on the
+    /// connection.
     pub(super) fn is_ambiguous(&self, headers: &HeaderMap) -> bool {
         matches!(self, Self::Chunked(_)) && headers.contains_key(CONTENT_LENGTH)
     }

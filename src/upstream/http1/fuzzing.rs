@@ -29,8 +29,8 @@ thread_local! {
     );
 }
 
-/// Any bytes are read as the same response, however they are cut into pieces; and what is accepted hyper accepts too,
-/// and as the same.
+/// Any bytes are read as the same response, however they are cut into pieces; and what is accepted
+/// hyper accepts too, and as the same.
 pub fn upstream_response(data: &[u8]) {
     let Some((choice, response)) = data.split_first() else {
         return;

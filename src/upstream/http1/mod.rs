@@ -1,8 +1,9 @@
-//! The client's side of HTTP/1.1 (RFC 9112): one connection to an upstream, written and read by the task that needs the
-//! response, so that no request waits for another task.
+//! The client's side of HTTP/1.1 (RFC 9112): one connection to an upstream, written and read by the
+//! task that needs the response, so that no request waits for another task.
 //!
-//! [`request_writer`] writes requests, [`response_head`] parses the heads of responses, [`content`] reads what follows
-//! and [`chunked`] decodes it, [`upgraded`] is a connection after a `101`. Leaves time-outs and retries to its callers.
+//! [`request_writer`] writes requests, [`response_head`] parses the heads of responses, [`content`]
+//! reads what follows and [`chunked`] decodes it, [`upgraded`] is a connection after a `101`.
+//! Leaves time-outs and retries to its callers.
 
 mod chunked;
 mod content;
@@ -36,13 +37,14 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// Bytes that a read has room for at first: most responses fit, and one TLS record. Our choice.
 const LEAST_READ: usize = 16 * 1024;
-/// The most that is read at once, for large responses; less would cost them more system calls. Our choice.
+/// The most that is read at once, for large responses; less would cost them more system calls. Our
+/// choice.
 const MOST_READ: usize = 64 * 1024;
 /// The size of a page. Allocators begin a large block with a page.
 const PAGE: usize = 4096;
-/// Where the content of a read buffer begins in its page, at least. TLS copies the content behind the head of a record
-/// in a block of its own, and some processors (AMD Zen) copy 25 times as slowly to an address that is 1 to 15 bytes
-/// further into its page than the one copied from.
+/// Where the content of a read buffer begins in its page, at least. TLS copies the content behind
+/// the head of a record in a block of its own, and some processors (AMD Zen) copy 25 times as
+/// slowly to an address that is 1 to 15 bytes further into its page than the one copied from.
 const SKEW: usize = 128;
 
 /// A stream to an upstream: TCP, or TLS over it.
@@ -63,11 +65,12 @@ pub(super) struct Connection {
     received: BytesMut,
     /// The room for the next read.
     room: usize,
-    /// Whether the upstream takes another request after this response.
+    /// True if the upstream takes another request after this response.
     keeps_alive: bool,
     /// That of the pool when the connection was made.
     pub(super) generation: usize,
-    /// For one response after the other: to postpone a timer costs far less than to make one for each.
+    /// For one response after the other: to postpone a timer costs far less than to make one for
+    /// each.
     timer: Pin<Box<Sleep>>,
     _open: Option<Open>,
 }
@@ -151,8 +154,8 @@ impl Connection {
         self.writer.begin(request);
     }
 
-    /// Sends the request and waits for the head of its response. When that has come, the body of the request may not
-    /// have been sent to its end: see [`is_sending`](Self::is_sending).
+    /// Sends the request and waits for the head of its response. When that has come, the body of
+    /// the request may not have been sent to its end: see [`is_sending`](Self::is_sending).
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Error>> {
         self.writer.poll(&mut self.stream, cx)?;
         loop {
@@ -177,7 +180,7 @@ impl Connection {
         Poll::Ready(Ok(()))
     }
 
-    /// Whether something of the request is left to be sent.
+    /// Returns whether something of the request is left to be sent.
     pub(super) fn is_sending(&self) -> bool {
         !self.writer.is_over()
     }
@@ -214,7 +217,7 @@ impl Connection {
         Some(data.unwrap_or_default())
     }
 
-    /// Whether the content has been given to its end.
+    /// Returns whether the content has been given to its end.
     pub(super) fn is_ended(&self) -> bool {
         self.content.is_ended()
     }
@@ -252,8 +255,9 @@ impl Connection {
         }
     }
 
-    /// Discards what has been received of the rest. True: another request can follow, because all of this one has been
-    /// sent, all of its response has come, and neither that nor more bytes after it say otherwise.
+    /// Discards what has been received of the rest. True: another request can follow, because all
+    /// of this one has been sent, all of its response has come, and neither that nor more bytes
+    /// after it say otherwise.
     pub(super) fn finish(&mut self) -> bool {
         while let Ok(Some(_)) = self.content.next(&mut self.received) {}
         self.is_ended() && self.received.is_empty() && self.keeps_alive && self.writer.is_sent()
@@ -271,7 +275,8 @@ impl Connection {
         }
     }
 
-    /// Whether the upstream has neither closed the connection nor sent anything. It is not woken by what it waits for.
+    /// Returns whether the upstream has neither closed the connection nor sent anything. It is not
+    /// woken by what it waits for.
     pub(super) fn is_idle(&mut self) -> bool {
         self.poll_read(&mut Context::from_waker(Waker::noop()))
             .is_pending()
@@ -309,7 +314,8 @@ impl Connection {
         Poll::Ready(Ok(count))
     }
 
-    /// The reason for an end in the middle of a message: the request could not be sent, or the upstream closed.
+    /// The reason for an end in the middle of a message: the request could not be sent, or the
+    /// upstream closed.
     fn ended(&mut self) -> Error {
         let failure = self.writer.failure();
         Error::Closed(failure.unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()))

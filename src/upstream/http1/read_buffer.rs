@@ -1,5 +1,6 @@
-//! The buffer of a thread for the next read of any of its connections: one that waits for its response holds none, and what is read
-//! goes where the processor's caches have what was read before.
+//! The buffer of a thread for the next read of any of its connections: one that waits for its
+//! response holds none, and what is read goes where the processor's caches have what was read
+//! before.
 
 use bytes::BytesMut;
 use std::cell::Cell;
@@ -13,7 +14,8 @@ pub(super) fn take() -> BytesMut {
     SPARE.take().unwrap_or_default()
 }
 
-/// Gives an empty buffer back, for the next one who takes. One that was read full has no room left, and is dropped.
+/// Gives an empty buffer back, for the next one who takes. One that was read full has no room left,
+/// and is dropped.
 pub(super) fn put(buffer: BytesMut) {
     if buffer.capacity() > 0 {
         SPARE.set(Some(buffer));

@@ -1,5 +1,5 @@
-//! Writes one request: its head, framed by the body that is sent with it, and the body as fast as the upstream takes it.
-//! Nothing of a client's framing is copied.
+//! Writes one request: its head, framed by the body that is sent with it, and the body as fast as
+//! the upstream takes it. Nothing of a client's framing is copied.
 
 use super::super::request_body::{Outgoing, Refusal};
 use super::BoxedStream;
@@ -13,9 +13,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite as _;
 
-/// Bytes of a body that are taken from the client before the upstream has taken any. Our choice: four TLS records.
+/// Bytes of a body that are taken from the client before the upstream has taken any. Our choice:
+/// four TLS records.
 const AHEAD: usize = 64 * 1024;
-/// Slices that are written at once. Our choice: the pieces in which TLS gives [`AHEAD`], each with its chunk framing.
+/// Slices that are written at once. Our choice: the pieces in which TLS gives [`AHEAD`], each with
+/// its chunk framing.
 const SLICES: usize = 16;
 
 /// The request that is being written.
@@ -29,7 +31,7 @@ pub(super) struct RequestWriter {
     /// The rest of the body; `None`: it has been queued to its end.
     body: Option<Outgoing>,
     chunked: bool,
-    /// Whether the stream may still hold back what was written.
+    /// True if the stream may still hold back what was written.
     unflushed: bool,
     /// Why nothing more can be written.
     failure: Option<io::Error>,
@@ -74,7 +76,8 @@ impl RequestWriter {
         self.head.extend_from_slice(bytes);
     }
 
-    /// Writes what can be written now. A failure of the stream shows in what is read from it: a response may be there.
+    /// Writes what can be written now. A failure of the stream shows in what is read from it: a
+    /// response may be there.
     pub(super) fn poll(
         &mut self,
         stream: &mut BoxedStream,
@@ -201,12 +204,12 @@ impl RequestWriter {
         self.failure.take()
     }
 
-    /// Whether the whole request has been written.
+    /// Returns whether the whole request has been written.
     pub(super) fn is_sent(&self) -> bool {
         !self.failed && self.is_over()
     }
 
-    /// Whether nothing more will be written.
+    /// Returns whether nothing more will be written.
     pub(super) fn is_over(&self) -> bool {
         self.failed || (self.body.is_none() && self.queue.is_empty() && !self.unflushed)
     }

@@ -9,7 +9,8 @@ use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use std::mem::MaybeUninit;
 
-/// Bytes of the heads of one response, interim ones included. Our choice: four times what clients may send.
+/// Bytes of the heads of one response, interim ones included. Our choice: four times what clients
+/// may send.
 pub(super) const LIMIT: usize = 64 * 1024;
 /// Fields of a head. Our choice: as many as clients may send by default.
 const FIELDS: usize = 100;
@@ -20,14 +21,14 @@ const ADDED: usize = 8;
 pub(super) struct Head {
     pub(super) response: Response<()>,
     pub(super) content: Content,
-    /// Whether another request may follow on the connection.
+    /// True if another request may follow on the connection.
     pub(super) keeps_alive: bool,
 }
 
 /// Reads the heads of one response.
 #[derive(Default)]
 pub(super) struct HeadReader {
-    /// Whether it answers `HEAD`.
+    /// True if it answers `HEAD`.
     bodiless: bool,
     /// Bytes of interim responses so far.
     passed: usize,
@@ -82,7 +83,8 @@ impl HeadReader {
         })
     }
 
-    /// The connection has ended in what has been received: an error if no head could have come of it.
+    /// The connection has ended in what has been received: an error if no head could have come of
+    /// it.
     pub(super) fn end(&self, received: &[u8]) -> Result<(), InvalidResponse> {
         if self.seen > 0 {
             parse(received)?;
@@ -98,8 +100,8 @@ impl HeadReader {
     }
 }
 
-/// Whether a head may end in these bytes: those before `seen` have been parsed in vain, and are not parsed again
-/// before an empty line has come.
+/// Returns whether a head may end in these bytes: those before `seen` have been parsed in vain, and
+/// are not parsed again before an empty line has come.
 fn may_be_complete(received: &[u8], seen: usize) -> bool {
     if seen == 0 {
         return !received.is_empty();
@@ -145,8 +147,8 @@ fn parse(received: &[u8]) -> Result<Option<Parsed>, InvalidResponse> {
     }))
 }
 
-/// The fields of a head of this length. Their values share one copy of it: slices of what was received would keep the
-/// room for reading from being used again.
+/// The fields of a head of this length. Their values share one copy of it: slices of what was
+/// received would keep the room for reading from being used again.
 fn headers(
     received: &[u8],
     length: usize,
@@ -168,7 +170,7 @@ fn headers(
     Ok(headers)
 }
 
-/// Whether the upstream closes the connection after its response (RFC 9112 §9.6).
+/// Returns whether the upstream closes the connection after its response (RFC 9112 §9.6).
 fn closes(headers: &HeaderMap) -> bool {
     headers.get_all(CONNECTION).iter().any(|value| {
         let mut options = value.as_bytes().split(|byte| *byte == b',');

@@ -1,4 +1,5 @@
-//! A connection that speaks another protocol after a `101`: first the bytes that came with the response, then the stream.
+//! A connection that speaks another protocol after a `101`: first the bytes that came with the
+//! response, then the stream.
 
 use super::BoxedStream;
 use bytes::{Buf, Bytes};

@@ -1,7 +1,8 @@
 //! Copies bytes between two streams in both directions, as fast as the slower one takes them.
 //!
-//! Bytes pass through one piece of memory that all tunnels of a thread share; a tunnel holds only what the slower end
-//! has not taken yet, and then reads no more. Knows of a WebSocket where a frame ends, and how to write a Close.
+//! Bytes pass through one piece of memory that all tunnels of a thread share; a tunnel holds only
+//! what the slower end has not taken yet, and then reads no more. Knows of a WebSocket where a
+//! frame ends, and how to write a Close.
 
 use super::frames::{Frames, GOING_AWAY, POLICY};
 use crate::metrics::{TunnelEnd, Upstream as Metrics};
@@ -15,8 +16,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Sleep, sleep, timeout};
 
-/// The number of bytes read at once, and the maximum that a tunnel holds in each direction. Our choice: four TLS
-/// records.
+/// The number of bytes read at once, and the maximum that a tunnel holds in each direction. Our
+/// choice: four TLS records.
 const PIECE: usize = 64 * 1024;
 /// Pieces passed on before the task yields to others of the thread. Our choice.
 const YIELD_AFTER: usize = 16;
@@ -54,7 +55,7 @@ struct Direction {
     stage: Stage,
     /// The close code for the writer if the reader leaves without a Close.
     close_code: Option<u16>,
-    /// Whether the writer takes nothing any more.
+    /// True if the writer takes nothing any more.
     refused: bool,
 }
 
@@ -112,7 +113,8 @@ where
         first.unwrap_or(TunnelEnd::Client)
     }
 
-    /// Sends the client a Close with the reason, if one fits between the frames, and shuts both ends down.
+    /// Sends the client a Close with the reason, if one fits between the frames, and shuts both
+    /// ends down.
     pub(super) async fn close(&mut self, cause: TunnelEnd) {
         let code = match cause {
             TunnelEnd::Session | TunnelEnd::Permission => POLICY,
@@ -242,7 +244,8 @@ impl Direction {
         })
     }
 
-    /// Whether the writer has taken nothing for too long. Nothing is timed while there is nothing to take.
+    /// Returns whether the writer has taken nothing for too long. Nothing is timed while there is
+    /// nothing to take.
     fn is_stalled(&mut self, cx: &mut Context<'_>, stall_timeout: Duration) -> bool {
         let waiting = self.kept.has_remaining() || self.stage == Stage::Unflushed;
         let moves = std::mem::replace(&mut self.before, self.taken) != self.taken;
@@ -260,7 +263,7 @@ impl Direction {
         self.close_code.and_then(|code| self.frames.close(code))
     }
 
-    /// Whether its reader has closed, or announced a close.
+    /// Returns whether its reader has closed, or announced a close.
     fn is_over(&self) -> bool {
         self.frames.closing() || (self.stage >= Stage::Ended && !self.refused)
     }

@@ -1,4 +1,5 @@
-//! Finds where the frames of a WebSocket end (RFC 6455 §5.2), so that a Close can be put between two of them.
+//! Finds where the frames of a WebSocket end (RFC 6455 §5.2), so that a Close can be put between
+//! two of them.
 //!
 //! Counts lengths. Never looks at what a frame carries.
 
@@ -12,7 +13,8 @@ pub(super) const POLICY: u16 = 1008;
 /// The frames that have passed in one direction.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// The received bytes of a frame's head: flags, length and, at most, eight bytes of a longer length.
+    /// The received bytes of a frame's head: flags, length and, at most, eight bytes of a longer
+    /// length.
     head: [u8; 10],
     have: usize,
     /// Bytes of the frame still to come: the masking key, if there is one, and the payload.
@@ -41,7 +43,7 @@ impl Frames {
         }
     }
 
-    /// Whether a Close has passed: nothing may follow it.
+    /// Returns whether a Close has passed: nothing may follow it.
     pub(super) fn closing(&self) -> bool {
         self.closing
     }

@@ -4,7 +4,8 @@
 
 use super::frames::{Frames, GOING_AWAY};
 
-/// However a stream is cut into pieces, the same is known of it at its end; after a Close there is no other.
+/// However a stream is cut into pieces, the same is known of it at its end; after a Close there is
+/// no other.
 pub fn tunnel(data: &[u8]) {
     let Some((size, stream)) = data.split_first() else {
         return;

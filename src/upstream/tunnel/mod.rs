@@ -1,8 +1,9 @@
-//! A WebSocket through to the upstream: asked for under the client's own key, so that afterwards the frames can be
-//! passed on as they are.
+//! A WebSocket through to the upstream: asked for under the client's own key, so that afterwards
+//! the frames can be passed on as they are.
 //!
-//! Handles the opening handshake (RFC 6455 §4), never the meaning of frames; [`copy`] passes them on, [`frames`] finds
-//! where one ends. A tunnel is no request: once open it counts as a tunnel only.
+//! Handles the opening handshake (RFC 6455 §4), never the meaning of frames; [`copy`] passes them
+//! on, [`frames`] finds where one ends. A tunnel is no request: once open it counts as a tunnel
+//! only.
 
 mod copy;
 mod frames;
@@ -55,15 +56,15 @@ pub struct Ended {
 struct Open {
     behind: Arc<Inner>,
     _permit: Permit,
-    /// Whether it has become a tunnel.
+    /// True if it has become a tunnel.
     joined: bool,
     /// Until it is known better: the client left before it had the answer.
     cause: TunnelEnd,
 }
 
 impl Upstream {
-    /// Asks for a WebSocket for a client whose handshake has been checked; `accept` is the answer to its key. Over a
-    /// connection of its own, and only once.
+    /// Asks for a WebSocket for a client whose handshake has been checked; `accept` is the answer
+    /// to its key. Over a connection of its own, and only once.
     pub async fn tunnel(
         &self,
         front: &ForwardedRequest<'_>,
@@ -108,7 +109,8 @@ impl Upstream {
 }
 
 impl Tunnel {
-    /// Passes bytes both ways until one end closes, accepts nothing for `stall_timeout`, or `cut` completes.
+    /// Passes bytes both ways until one end closes, accepts nothing for `stall_timeout`, or `cut`
+    /// completes.
     pub async fn join(
         mut self,
         client: upgrade::Upgraded,

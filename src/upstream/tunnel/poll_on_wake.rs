@@ -1,7 +1,7 @@
 //! Waits for something rare beside something busy: it is asked only when it has rung.
 //!
-//! The events that end a tunnel wait on locks that all tunnels share; polled with every frame, they would take the
-//! locks with every frame.
+//! The events that end a tunnel wait on locks that all tunnels share; polled with every frame, they
+//! would take the locks with every frame.
 
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -81,7 +81,8 @@ async fn deploy_echoes(gateway: &Gateway, token: &str, rows: &[Row]) {
 }
 
 impl Walk<'_> {
-    /// One request to our own engine; what came back and what a flow must have seen, if the caller may.
+    /// One request to our own engine; what came back and what a flow must have seen, if the caller
+    /// may.
     async fn seen(
         &mut self,
         row: &Row,

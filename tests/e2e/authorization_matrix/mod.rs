@@ -1,8 +1,9 @@
-//! The authorization matrix, `tests/data/authorization-matrix.json`: every route, for every kind of caller, in both
-//! dialects and in every mode, compared with every byte that an upstream receives, and with what a flow of the engine
-//! receives.
+//! The authorization matrix, `tests/data/authorization-matrix.json`: every route, for every kind of
+//! caller, in both dialects and in every mode, compared with every byte that an upstream receives,
+//! and with what a flow of the engine receives.
 //!
-//! A unit test of the route table checks that the file has a row for each of its methods and paths, and no other.
+//! A unit test of the route table checks that the file has a row for each of its methods and paths,
+//! and no other.
 
 mod engine;
 mod rows;

@@ -1,4 +1,5 @@
-//! The rows of `tests/data/authorization-matrix.json`, the callers who try them, and the modes in which they are tried.
+//! The rows of `tests/data/authorization-matrix.json`, the callers who try them, and the modes in
+//! which they are tried.
 
 use serde::Deserialize;
 
@@ -21,7 +22,8 @@ pub struct Row {
     pub needs: String,
     /// The same in front of an upstream, if it is another one there.
     pub upstream_needs: Option<String>,
-    /// The path: from the admin root, or, with `below: runtime`, from the path that leads to the runtime.
+    /// The path: from the admin root, or, with `below: runtime`, from the path that leads to the
+    /// runtime.
     pub send: String,
     pub body: Option<String>,
     pub leaves: Leaves,
@@ -97,9 +99,9 @@ pub struct Mode {
     pub site: (&'static str, &'static str),
     pub root: &'static str,
     pub host: Option<&'static str>,
-    /// Whether the gateway has an account there.
+    /// True if the gateway has an account there.
     pub account: bool,
-    /// Whether the upstream learns who calls.
+    /// True if the upstream learns who calls.
     pub identity_headers: bool,
     pub service: bool,
     pub access: Access,

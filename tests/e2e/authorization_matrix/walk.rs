@@ -176,8 +176,8 @@ impl<'g> Walk<'g> {
         assert_eq!(split(&left.bytes), (wanted, body.to_owned()), "{what}");
     }
 
-    /// The lines of the head that the upstream must get, sorted, without the length. `known`: the scope of a
-    /// caller who was identified; `shown`: whether there was a token of ours.
+    /// The lines of the head that the upstream must get, sorted, without the length. `known`: the
+    /// scope of a caller who was identified; `shown`: whether there was a token of ours.
     pub fn wanted(
         &self,
         row: &Row,
@@ -271,7 +271,8 @@ pub fn with_headers(request: Request, row: &Row, token: Option<&str>, http2: boo
     }
 }
 
-/// Whether the gateway asks for what it compares a change with: no client's request is without its id.
+/// Returns whether the gateway asks for what it compares a change with: no client's request is
+/// without its id.
 fn is_own_read(request: &str) -> bool {
     let target = request.split([' ', '?']).nth(1).unwrap_or_default();
     request.starts_with("GET ")

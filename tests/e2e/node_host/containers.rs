@@ -132,7 +132,8 @@ async fn a_foreign_node_in_nested_groups_has_their_variables() {
     assert_eq!(hosted.show("/do").await, json!(["inner", "outer", "inner"]));
 }
 
-/// A flow that shows which of the foreign nodes `off` (disabled) and `other` (on another tab) have started.
+/// A flow that shows which of the foreign nodes `off` (disabled) and `other` (on another tab) have
+/// started.
 fn with_disabled(tab: bool, node: bool) -> Json {
     let mut flow = chain(vec![function(
         "g",

@@ -1,5 +1,5 @@
-//! The two dashboards of Node-RED, in headless Chromium: native nodes behind their widgets, two browsers, and what is
-//! seen when the host or the gateway ends.
+//! The two dashboards of Node-RED, in headless Chromium: native nodes behind their widgets, two
+//! browsers, and what is seen when the host or the gateway ends.
 
 use super::{Hosted, user_directory};
 use crate::editor::play_with;

@@ -34,8 +34,8 @@ fn with_es_module(user: &Path) {
     fs::write(user.join("package.json"), listed.to_string()).unwrap();
 }
 
-/// `GET /do?fail=…` goes through a native function, one with modules, and a foreign node; its errors, status and completed
-/// messages are seen by native nodes.
+/// `GET /do?fail=…` goes through a native function, one with modules, and a foreign node; its
+/// errors, status and completed messages are seen by native nodes.
 fn flows(modules: &[&str], code: &str) -> Json {
     let mut flow = chain(vec![
         function(

@@ -1,4 +1,5 @@
-//! What npm packages serve over HTTP: endpoints, `WebSockets`, and routes that they add to the admin API.
+//! What npm packages serve over HTTP: endpoints, `WebSockets`, and routes that they add to the
+//! admin API.
 
 use super::dashboards::host_of;
 use super::packages::{node_red_5, with_node_red_5};

@@ -1,4 +1,5 @@
-//! A package that ends the node host again and again is left out, until a full deployment takes it back.
+//! A package that ends the node host again and again is left out, until a full deployment takes it
+//! back.
 
 use super::{Hosted, chain, trial};
 use crate::harness::program;
@@ -32,7 +33,8 @@ fn write(directory: &Path, harm: &str) {
     fs::write(package.join("deadly.html"), html).unwrap();
 }
 
-/// `/do` passes through the package, `/show` through another foreign node; a catch node answers errors.
+/// `/do` passes through the package, `/show` through another foreign node; a catch node answers
+/// errors.
 fn flows() -> serde_json::Value {
     let mut deadly = trial("d", "");
     deadly["type"] = "deadly".into();

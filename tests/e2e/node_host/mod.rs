@@ -51,7 +51,8 @@ impl std::ops::Deref for Hosted {
 }
 
 impl Hosted {
-    /// Waits until the host runs its first flow set: from then on a deployment ends when its nodes have started.
+    /// Waits until the host runs its first flow set: from then on a deployment ends when its nodes
+    /// have started.
     pub async fn start() -> Self {
         Self::with("").await
     }

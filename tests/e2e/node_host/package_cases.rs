@@ -1,4 +1,5 @@
-//! Packages that many flows use do the same here as on a real Node-RED: the cases of `tests/node_host/cases.json`.
+//! Packages that many flows use do the same here as on a real Node-RED: the cases of
+//! `tests/node_host/cases.json`.
 
 use super::Hosted;
 use super::dashboards::install;
@@ -10,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// Packages that other tests use, in a browser.
 const DASHBOARDS: &[&str] = &["@flowfuse/node-red-dashboard", "node-red-dashboard"];
-/// Packages whose main job needs a service for which there is no double: that they load is all that is tried.
+/// Packages whose main job needs a service for which there is no double: that they load is all that
+/// is tried.
 const LOADED: &[&str] = &["node-red-contrib-home-assistant-websocket"];
 
 fn directory() -> PathBuf {

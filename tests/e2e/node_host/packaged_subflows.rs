@@ -9,8 +9,8 @@ use std::path::Path;
 
 const PACKAGE: &str = "node-red-contrib-packed";
 
-/// A subflow with native nodes, a catch node, and an instance of a subflow of its own. As in Node-RED, no inner id may be a
-/// type.
+/// A subflow with native nodes, a catch node, and an instance of a subflow of its own. As in
+/// Node-RED, no inner id may be a type.
 fn subflow() -> Json {
     let work = "if (msg.payload === 'fail') throw new Error('not caught');
                 if (msg.payload === 'caught') return node.error('caught inside', msg);
@@ -71,7 +71,8 @@ fn write_package(directory: &Path, subflow: &Json) {
     fs::write(package.join("packed.js"), program).unwrap();
 }
 
-/// `GET /do?payload=…` goes through an instance; the errors that it does not catch are the response too.
+/// `GET /do?payload=…` goes through an instance; the errors that it does not catch are the response
+/// too.
 fn flows() -> Json {
     let mut flow = chain(vec![
         function(
@@ -170,7 +171,8 @@ async fn without_the_package_of_native_nodes_the_log_names_it_and_other_foreign_
     assert_eq!(hosted.show("/do").await, json!(["runs"]));
 }
 
-/// A packaged subflow that tells of what is around it: variables and contexts of its own, its flow's and all flows'.
+/// A packaged subflow that tells of what is around it: variables and contexts of its own, its
+/// flow's and all flows'.
 fn telling() -> Json {
     let tell = "const names = ['WORD', 'OF_GROUP', 'OF_TAB', '$parent.OF_TAB', '$parent.WORD', 'OF_SUBFLOW', 'NR_FLOW_NAME',
             'NR_GROUP_NAME', 'NR_NODE_NAME', 'NR_SUBFLOW_NAME', 'NR_SUBFLOW_ID', 'NOTHING'];
@@ -197,7 +199,8 @@ fn telling() -> Json {
     })
 }
 
-/// `GET /do` goes through an instance in a group, one in no group, and one inside an instance of a subflow.
+/// `GET /do` goes through an instance in a group, one in no group, and one inside an instance of a
+/// subflow.
 fn telling_flows() -> Json {
     let mut flow = chain(vec![
         function(

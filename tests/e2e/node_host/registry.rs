@@ -1,4 +1,5 @@
-//! A registry of npm packages for tests: each with a node of its name, served over HTTP on this machine.
+//! A registry of npm packages for tests: each with a node of its name, served over HTTP on this
+//! machine.
 
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;

@@ -128,7 +128,7 @@ async fn a_service_that_hangs_ends_with_the_gateway() {
     until("Node.js has ended", async || !is_running(processes[1])).await;
 }
 
-/// Whether a process is on a processor.
+/// Returns whether a process is on a processor.
 fn is_busy(process: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let state = status.rsplit(')').next().unwrap_or_default().trim_start();

@@ -137,7 +137,8 @@ async fn a_foreign_node_uses_the_broker_of_native_nodes_with_a_connection_of_its
     ];
     hosted.run(&flows(&broker, &relay, "to/foreign")).await;
     comes_back(&hosted, "to/foreign").await;
-    // Two connections with the same credentials, neither of which the broker closes for the other one's sake.
+    // Two connections with the same credentials, neither of which the broker closes for the other
+    // one's sake.
     let connected = |client: &str| broker.logged(&format!(" as {client} (p2, c1, k60, u'{USER}')"));
     assert_eq!((connected("one"), connected("one-node-host")), (1, 1));
     assert!(broker.logged("PUBLISH from one (d0, q0, r0, m0, 'birth'") == 1);

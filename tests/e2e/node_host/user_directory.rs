@@ -1,4 +1,5 @@
-//! A user directory of a real Node-RED runs here without a change, and under Node-RED again afterwards.
+//! A user directory of a real Node-RED runs here without a change, and under Node-RED again
+//! afterwards.
 
 use super::dashboards::install;
 use super::{chain, function, trial, user_directory};
@@ -14,7 +15,8 @@ const SETTINGS: &str = r#"credentialSecret: undefined,
     contextStorage: { default: { module: "localfilesystem", config: { flushInterval: 1 } } },"#;
 const LIBRARY: &str = "/library/local/functions/folder/twice.js";
 
-/// One flow with native and foreign nodes: contexts of both, a password of both, and nodes of packages.
+/// One flow with native and foreign nodes: contexts of both, a password of both, and nodes of
+/// packages.
 fn flows() -> Json {
     let random = json!({ "id": "r", "type": "random", "low": "7", "high": "7", "inte": "true", "property": "payload",
         "z": "t", "x": 1, "y": 1 });
@@ -82,7 +84,8 @@ async fn a_user_directory_of_node_red_runs_here_and_there_again() {
     let entry = json!({ "name": "twice", "text": "return [msg, msg]" });
     let saved = red.request("POST", LIBRARY).json(&entry).send().await;
     assert!(saved.status < 300, "{}", saved.text());
-    // The settings of the editor's users are those of the gateway's users here: only Node-RED shows its own again.
+    // The settings of the editor's users are those of the gateway's users here: only Node-RED shows
+    // its own again.
     let settings = json!({ "editor": { "view": { "view-grid-size": 30 } } });
     let saved = red
         .request("POST", "/settings/user")

@@ -1,22 +1,29 @@
-//! Every endpoint of Node-RED's admin API answers through the gateway as it does directly: the table is
-//! `tests/data/node-red-admin-api.json`.
+//! Every endpoint of Node-RED's admin API answers through the gateway as it does directly: the
+//! table is `tests/data/node-red-admin-api.json`.
 //!
-//! Two Node-RED of the same release and settings get the same requests, one directly and one through the gateway, so
-//! that what changes something can be in the table too. Status, body and every header must be the same, except:
+//! Two Node-RED of the same release and settings get the same requests, one directly and one
+//! through the gateway, so that what changes something can be in the table too. Status, body and
+//! every header must be the same, except:
 //!
-//! - what belongs to the connection (`Connection`, `Keep-Alive`, `Transfer-Encoding`) or the moment (`Date`);
-//! - `Access-Control-*` of the admin API: Node-RED 4 lets the pages of every origin in, the gateway none;
-//! - `X-Request-Id` and `X-Content-Type-Options: nosniff`, which the gateway adds, and what else it tells browsers in
+//! - what belongs to the connection (`Connection`, `Keep-Alive`, `Transfer-Encoding`) or the moment
+//!   (`Date`);
+//! - `Access-Control-*` of the admin API: Node-RED 4 lets the pages of every origin in, the gateway
+//!   none;
+//! - `X-Request-Id` and `X-Content-Type-Options: nosniff`, which the gateway adds, and what else it
+//!   tells browsers in
 //!   answers of its own (`security_headers.rs`);
-//! - an error page in HTML, which may show paths and stacks: the same status with `{"code", "message"}`;
-//! - what the table says. `ours`: the gateway answers by itself, with this status. `varies`: these parts differ, and
+//! - an error page in HTML, which may show paths and stacks: the same status with
+//!   `{"code", "message"}`;
+//! - what the table says. `ours`: the gateway answers by itself, with this status. `varies`: these
+//!   parts differ, and
 //!   with them length and caching; `?v=` is a number in links. `because`: why.
 //!
 //! An `ETag` counts where the bodies are the same to the byte.
 //!
-//! `needs` is the permission, `nothing`, or `anyone` who is signed in; `unguarded`: Node-RED itself does not ask for
-//! it. `keep` names a part of the answer, or a header, that later requests mention as `<name>`. `until`: asked again
-//! until the answer has this status; `started`: the next request waits until the flows have started.
+//! `needs` is the permission, `nothing`, or `anyone` who is signed in; `unguarded`: Node-RED itself
+//! does not ask for it. `keep` names a part of the answer, or a header, that later requests mention
+//! as `<name>`. `until`: asked again until the answer has this status; `started`: the next request
+//! waits until the flows have started.
 
 use super::{NodeRed, PROTECTED, Release, TOKEN};
 use crate::client::{Answer, Request};
@@ -240,7 +247,8 @@ impl Twins {
         case.fill(request, &self.kept.1).token(token)
     }
 
-    /// What of an answer through the gateway is not as it is directly; `same`: the tag is of the same bytes.
+    /// What of an answer through the gateway is not as it is directly; `same`: the tag is of the
+    /// same bytes.
     fn compare(
         &self,
         case: &Case,
@@ -302,7 +310,7 @@ impl Case {
         format!("{} {:?}", self.send, self.headers)
     }
 
-    /// Whether it can be read without a write permission.
+    /// Returns whether it can be read without a write permission.
     fn may_be_read(&self) -> bool {
         self.needs == "nothing" || self.needs.rsplit('.').next() == Some("read")
     }

@@ -1,4 +1,5 @@
-//! Using the stock command-line client against a real Node-RED, through the gateway and its self-signed certificate.
+//! Using the stock command-line client against a real Node-RED, through the gateway and its
+//! self-signed certificate.
 //!
 //! Its `search` asks a catalogue on the internet, not the target, and is not tried here.
 

@@ -154,7 +154,8 @@ async fn no_frame_of_an_editor_ends_node_red() {
         frames.push(format!(r#"{{"auth":"{token}","subscribe":{value}}}"#));
         frames.extend(topics.map(|topic| format!(r#"{{"topic":"{topic}","data":{value}}}"#)));
     }
-    // Each over a channel that has not signed in, and over one that has; either may be closed for it.
+    // Each over a channel that has not signed in, and over one that has; either may be closed for
+    // it.
     for (number, frame) in frames.iter().enumerate() {
         let mut anonymous = gateway.comms().await;
         anonymous.send_text(frame).await;

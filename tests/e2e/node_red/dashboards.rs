@@ -1,5 +1,5 @@
-//! Dashboards of a real Node-RED behind the sign-in page, in headless Chromium: two users, a Node-RED that restarts, and a
-//! session that ends in the middle.
+//! Dashboards of a real Node-RED behind the sign-in page, in headless Chromium: two users, a
+//! Node-RED that restarts, and a session that ends in the middle.
 
 use super::{NodeRed, Release};
 use crate::editor::play_with;

@@ -1,4 +1,5 @@
-//! Deploying through the gateway while others deploy past it, and while Node-RED ends and comes back.
+//! Deploying through the gateway while others deploy past it, and while Node-RED ends and comes
+//! back.
 
 use super::NodeRed;
 use crate::harness::{Gateway, flow_set, page, public, until};

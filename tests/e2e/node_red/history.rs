@@ -1,4 +1,5 @@
-//! The history in front of a real Node-RED: promoting to it and from it, and rolling back whole and one flow.
+//! The history in front of a real Node-RED: promoting to it and from it, and rolling back whole and
+//! one flow.
 
 use super::NodeRed;
 use crate::client::Client;

@@ -1,7 +1,8 @@
-//! Malformed input of clients with and without a token: Node-RED survives, and receives nothing malformed.
+//! Malformed input of clients with and without a token: Node-RED survives, and receives nothing
+//! malformed.
 //!
-//! The same stream of odd sign-ins, paths and bytes goes to a real Node-RED and to an upstream that records it. It is
-//! made from a seed, which a failure names: it can be repeated.
+//! The same stream of odd sign-ins, paths and bytes goes to a real Node-RED and to an upstream that
+//! records it. It is made from a seed, which a failure names: it can be repeated.
 
 use super::{NodeRed, PROTECTED, Release, TOKEN};
 use crate::client::Client;

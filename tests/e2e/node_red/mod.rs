@@ -1,6 +1,7 @@
 //! Tests in front of a real Node-RED, as npm has it.
 //!
-//! [`NodeRed`] starts one, with a directory, port and settings of its own. It is killed when its test ends.
+//! [`NodeRed`] starts one, with a directory, port and settings of its own. It is killed when its
+//! test ends.
 
 mod account;
 mod admin_api;

@@ -10,7 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// Answers that a flow holds open.
 const HELD: &str = "functionGlobalContext: { listeners: new Set(), waiting: [] },";
 
-/// What it does with a request: `/events` listens, `/poll` waits, `/say` tells both, `/listeners` counts.
+/// What it does with a request: `/events` listens, `/poll` waits, `/say` tells both, `/listeners`
+/// counts.
 const HOLDS: &str = r#"
     const listeners = global.get("listeners"), waiting = global.get("waiting");
     const res = msg.res._res;
@@ -110,8 +111,8 @@ async fn receive_until(raw: &mut Raw, words: &str) -> String {
     received
 }
 
-/// Before the bodies of requests are read for flows: a source of as many bytes as wanted, and a sink that counts
-/// them. Byte `n` is `n % 251`.
+/// Before the bodies of requests are read for flows: a source of as many bytes as wanted, and a
+/// sink that counts them. Byte `n` is `n % 251`.
 const MUCH: &str = r#"httpNodeMiddleware: (() => {
     const block = Buffer.from(Uint8Array.from({ length: 251 * 1024 }, (_, i) => i % 251));
     let sent = 0;

@@ -1,5 +1,5 @@
-//! Questions of the admin API about contexts, and their answers as Node-RED gives them (`{store: {key: {msg,
-//! format}}}`; observed on 4.1.15).
+//! Questions of the admin API about contexts, and their answers as Node-RED gives them
+//! (`{store: {key: {msg, format}}}`; observed on 4.1.15).
 
 use super::{Contexts, Place, Scope, Store};
 use crate::Error;
@@ -60,7 +60,8 @@ impl Request {
         }
     }
 
-    /// The place of the context; that of a subflow instance is its flow's. `None`: no such node runs.
+    /// The place of the context; that of a subflow instance is its flow's. `None`: no such node
+    /// runs.
     fn place(&self, info: Option<&NodeInfo>) -> Option<Place> {
         let flow = |id: &str| Place {
             flow: id.into(),
@@ -156,7 +157,7 @@ fn parts(value: &Value) -> Json {
     }
 }
 
-/// Whether the value is an object in JavaScript's sense; `null` is one.
+/// Returns whether the value is an object in JavaScript's sense; `null` is one.
 fn is_object(value: &Value) -> bool {
     !matches!(
         value,

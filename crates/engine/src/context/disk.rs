@@ -1,4 +1,5 @@
-//! Tracks the files of a store: the contexts changed since the last write, and the time of the next one.
+//! Tracks the files of a store: the contexts changed since the last write, and the time of the next
+//! one.
 
 use super::Place;
 use super::kept::UnkeptChange;
@@ -81,7 +82,8 @@ impl Disk {
         }
     }
 
-    /// Has a context written. An id that makes no file name, and a context that is too large, stay in memory only.
+    /// Has a context written. An id that makes no file name, and a context that is too large, stay
+    /// in memory only.
     pub(super) fn write(&self, place: &Place, value: &Value, unkept: Option<&Arc<UnkeptChange>>) {
         let Some(path) = layout::path(&self.directory, place) else {
             tracing::error!(

@@ -1,5 +1,5 @@
-//! Context files that are kept elsewhere too, for the machine on which the flows run next. What is read at the start was put there by
-//! who keeps them.
+//! Context files that are kept elsewhere too, for the machine on which the flows run next. What is
+//! read at the start was put there by who keeps them.
 
 use crate::lease;
 use parking_lot::{Mutex, MutexGuard};
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Keeps the text of a file, by its path below the directory, or says why not; an empty text: the file is gone.
+/// Keeps the text of a file, by its path below the directory, or says why not; an empty text: the
+/// file is gone.
 pub type Keep = Box<dyn Fn(&str, &str) -> Result<(), String> + Send + Sync>;
 
 /// The directory and what keeps its files: the same for all of a process, which is one engine's.

@@ -1,5 +1,5 @@
-//! Maps contexts to files, as Node-RED's `localfilesystem` does: `global/global.json`, `<flow>/flow.json`,
-//! `<flow>/<node>.json`; and reads all of them at start.
+//! Maps contexts to files, as Node-RED's `localfilesystem` does: `global/global.json`,
+//! `<flow>/flow.json`, `<flow>/<node>.json`; and reads all of them at start.
 
 use super::Place;
 use smol_str::SmolStr;
@@ -13,7 +13,8 @@ use value::{Value, json};
 const GLOBAL: &str = "global";
 /// The file of a flow's own context.
 const FLOW: &str = "flow";
-/// The longest id that is used as a file name. Most file systems allow 255 bytes; the rest is for our endings.
+/// The longest id that is used as a file name. Most file systems allow 255 bytes; the rest is for
+/// our endings.
 const MAX_LENGTH: usize = 200;
 
 /// The file of a context; `None`: its ids make no file name.
@@ -33,14 +34,15 @@ pub(super) fn directory(base: &Path, flow: &str) -> Option<PathBuf> {
     is_name(name).then(|| base.join(name))
 }
 
-/// Ids come from outside: only letters, digits, `_`, `-` and `.` may name files, and nothing hidden.
+/// Ids come from outside: only letters, digits, `_`, `-` and `.` may name files, and nothing
+/// hidden.
 fn is_name(id: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
     id.len() <= MAX_LENGTH && !id.is_empty() && !id.starts_with('.') && id.bytes().all(allowed)
 }
 
-/// Reads every context below the directory. A file that is broken or too large is set aside under another name, and
-/// logged: its content is neither lost nor overwritten.
+/// Reads every context below the directory. A file that is broken or too large is set aside under
+/// another name, and logged: its content is neither lost nor overwritten.
 pub(super) fn load(base: &Path, limit: usize) -> Vec<(Place, Value)> {
     let mut loaded = Vec::new();
     for flow in entries(base) {
@@ -75,8 +77,8 @@ fn place(directory: &str, stem: &str) -> Place {
     }
 }
 
-/// The entries of a directory, in order; none if it cannot be read, which is logged unless the directory does not
-/// exist.
+/// The entries of a directory, in order; none if it cannot be read, which is logged unless the
+/// directory does not exist.
 fn entries(directory: &Path) -> Vec<PathBuf> {
     let listed = fs::read_dir(directory).and_then(|entries| {
         entries

@@ -12,11 +12,12 @@ pub(crate) trait Live: Any + Debug {
     /// Writes at a path inside; `undefined` deletes. False if a parent on the way is a primitive.
     fn write(&self, path: &[Key], value: &Value) -> Result<bool, Failure>;
 
-    /// The whole value, and whether it has to stay in JavaScript: because native code sees less of it, such as no
-    /// functions, or because code still refers to it. The latter does not count once the function that stored it has
-    /// ended: the object would keep all of that function in memory. `None` while code runs.
+    /// The whole value, and whether it has to stay in JavaScript: because native code sees less of
+    /// it, such as no functions, or because code still refers to it. The latter does not count once
+    /// the function that stored it has ended: the object would keep all of that function in memory.
+    /// `None` while code runs.
     fn whole(&self) -> Result<Option<(Value, bool)>, Failure>;
 
-    /// Whether the function that stored it has ended.
+    /// Returns whether the function that stored it has ended.
     fn is_orphan(&self) -> bool;
 }

@@ -1,7 +1,9 @@
-//! Context stores: the values that flows keep, in memory or also on disk. Values are shared until written.
+//! Context stores: the values that flows keep, in memory or also on disk. Values are shared until
+//! written.
 //!
-//! A store holds the context of each flow (a tab or subflow instance; the global one has no id) and of the nodes in it,
-//! as the directories of Node-RED's `localfilesystem` do: the flow's id, then the node's id in the flow set.
+//! A store holds the context of each flow (a tab or subflow instance; the global one has no id) and
+//! of the nodes in it, as the directories of Node-RED's `localfilesystem` do: the flow's id, then
+//! the node's id in the flow set.
 
 mod answer;
 mod disk;
@@ -58,7 +60,7 @@ pub struct Contexts {
     /// The operator named no store: then a node's context ends with the node, as in Node-RED
     /// (docs/reference/node-red-engine.md §1.6).
     passing: bool,
-    /// Whether the global context is here: the first thread of the engine has it.
+    /// True if the global context is here: the first thread of the engine has it.
     has_global: bool,
     /// Stores that flows name and that do not exist; each is logged once.
     unknown: RefCell<FxHashSet<SmolStr>>,
@@ -84,7 +86,8 @@ struct Remembered {
     nodes: FxHashMap<SmolStr, Root>,
 }
 
-/// The place of a value: a flow, empty for the global one, and a node in it, empty for the flow's own context.
+/// The place of a value: a flow, empty for the global one, and a node in it, empty for the flow's
+/// own context.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Place {
     flow: SmolStr,
@@ -111,8 +114,8 @@ impl Contexts {
         Self::open_part(stores, Writers::start(stores), true)
     }
 
-    /// The contexts of one thread of the engine. The first one has what is on disk; the others are given what is theirs
-    /// ([`Self::put`]).
+    /// The contexts of one thread of the engine. The first one has what is on disk; the others are
+    /// given what is theirs ([`Self::put`]).
     pub(super) fn open_part(stores: &[ContextStore], writers: Writers, is_first: bool) -> Self {
         let memory = Store {
             name: SmolStr::new_static(settings::MEMORY),
@@ -145,7 +148,8 @@ impl Contexts {
         }
     }
 
-    /// Fails for the global context on a thread that does not have it: no node that is known to use it runs there.
+    /// Fails for the global context on a thread that does not have it: no node that is known to use
+    /// it runs there.
     pub(crate) fn reach(&self, scope: Scope) -> Result<(), Failure> {
         if scope != Scope::Global || self.has_global {
             return Ok(());
@@ -173,8 +177,8 @@ impl Contexts {
         })
     }
 
-    /// Writes a value; `undefined` deletes it. False if a parent on the way is a primitive. A value that is too large
-    /// is a failure, and nothing is written.
+    /// Writes a value; `undefined` deletes it. False if a parent on the way is a primitive. A value
+    /// that is too large is a failure, and nothing is written.
     pub fn write(
         &mut self,
         scope: Scope,
@@ -209,7 +213,8 @@ impl Contexts {
         root.map_or(Value::Undefined, |root| root.known(&slot.name).clone())
     }
 
-    /// The object of a slot that lives in JavaScript, for code that may change it at any time, or changes it now.
+    /// The object of a slot that lives in JavaScript, for code that may change it at any time, or
+    /// changes it now.
     pub(crate) fn object(&mut self, slot: &Slot, is_write: bool) -> Option<Rc<dyn Live>> {
         let store = &mut self.stores[slot.store];
         let object = Rc::clone(store.at(&slot.place)?.object(&slot.name)?);
@@ -217,7 +222,8 @@ impl Contexts {
         Some(object)
     }
 
-    /// Lets the object of a slot live in JavaScript. It is a new value, or the one that was there before.
+    /// Lets the object of a slot live in JavaScript. It is a new value, or the one that was there
+    /// before.
     pub(crate) fn keep(&mut self, slot: &Slot, object: Rc<dyn Live>, is_new: bool) {
         let store = &mut self.stores[slot.store];
         store.root(&slot.place).keep(&slot.name, object);
@@ -259,8 +265,8 @@ impl Contexts {
             .collect();
     }
 
-    /// Forgets the contexts of what is no longer in the flow set (docs/reference/node-red-engine.md §1.6). An empty
-    /// flow set removes no files: it may be one that could not be loaded.
+    /// Forgets the contexts of what is no longer in the flow set (docs/reference/node-red-engine.md
+    /// §1.6). An empty flow set removes no files: it may be one that could not be loaded.
     pub(super) fn clean(&mut self, flows: &FlowSet) {
         let known = |id: &str| flows.get(id).is_some();
         // The id of a subflow instance inside another begins with the outer one's.
@@ -285,7 +291,7 @@ impl Contexts {
         }
     }
 
-    /// Whether anything waits to be written to disk.
+    /// Returns whether anything waits to be written to disk.
     pub(super) fn unsaved(&self) -> bool {
         self.stores
             .iter()

@@ -16,8 +16,8 @@ pub(crate) struct MovedFlow {
 }
 
 impl Contexts {
-    /// Takes the contexts of flows that do not stay here. Their nodes have closed. What was changed is given to the
-    /// writer of the files.
+    /// Takes the contexts of flows that do not stay here. Their nodes have closed. What was changed
+    /// is given to the writer of the files.
     pub(crate) fn take(&mut self, stays: &dyn Fn(&str) -> bool) -> Vec<MovedFlow> {
         let mut taken = Vec::new();
         for (number, store) in self.stores.iter_mut().enumerate() {

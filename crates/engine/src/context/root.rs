@@ -1,8 +1,8 @@
 //! The values of one context: of a node, of a flow, or the global one.
 //!
-//! A value that is an object lives in JavaScript from the first time a function reads or writes it, so that functions
-//! share one object, whatever its size. Native code converts it when it reads it; if no code refers to it any more, it
-//! stays converted.
+//! A value that is an object lives in JavaScript from the first time a function reads or writes it,
+//! so that functions share one object, whatever its size. Native code converts it when it reads it;
+//! if no code refers to it any more, it stays converted.
 
 use super::Live;
 use rustc_hash::FxHashMap;
@@ -14,7 +14,8 @@ use value::{Failure, Key, Object, Path, Value, coerce};
 /// The values of one context, by key.
 #[derive(Debug, Default)]
 pub(super) struct Root {
-    /// `undefined` until the first write. Of an object that lives in JavaScript it has what was last read.
+    /// `undefined` until the first write. Of an object that lives in JavaScript it has what was
+    /// last read.
     values: Value,
     objects: FxHashMap<SmolStr, Rc<dyn Live>>,
 }
@@ -53,7 +54,8 @@ impl Root {
         self.objects.insert(name.clone(), object);
     }
 
-    /// Reads a value; `undefined` if there is none. Fails if it lives in JavaScript and cannot be converted.
+    /// Reads a value; `undefined` if there is none. Fails if it lives in JavaScript and cannot be
+    /// converted.
     pub(super) fn read(&mut self, path: &Path) -> Result<Value, Failure> {
         if let Some((Key::Name(name), rest)) = path.keys().split_first()
             && let Some(object) = self.objects.get(name)
@@ -66,8 +68,8 @@ impl Root {
         Ok(path.read(&self.values))
     }
 
-    /// Writes a value; `undefined` deletes it. False if a parent on the way is a primitive. A value that is too large
-    /// is a failure, and nothing is written.
+    /// Writes a value; `undefined` deletes it. False if a parent on the way is a primitive. A value
+    /// that is too large is a failure, and nothing is written.
     pub(super) fn write(&mut self, path: &Path, value: Value) -> Result<bool, Failure> {
         path.check(&value)?;
         if let Some((Key::Name(name), rest)) = path.keys().split_first() {
@@ -81,8 +83,8 @@ impl Root {
         path.write(&mut self.values, value)
     }
 
-    /// Converts every object that lives in JavaScript; returns whether a value has changed since the last time. One
-    /// that cannot be converted stays as it was read last.
+    /// Converts every object that lives in JavaScript; returns whether a value has changed since
+    /// the last time. One that cannot be converted stays as it was read last.
     pub(super) fn refresh(&mut self) -> bool {
         let names: Vec<SmolStr> = self.objects.keys().cloned().collect();
         let mut changed = false;
@@ -96,7 +98,8 @@ impl Root {
         changed
     }
 
-    /// Converts the objects of functions that have ended: they would keep all of those functions in memory.
+    /// Converts the objects of functions that have ended: they would keep all of those functions in
+    /// memory.
     pub(super) fn take_over(&mut self) {
         let orphans: Vec<SmolStr> = self
             .objects

@@ -1,8 +1,9 @@
-//! Writes a store's files on a thread of its own, so that a slow disk does not delay flows. Jobs run in order, one
-//! after the other; a failed write is tried again with the next one and at the end.
+//! Writes a store's files on a thread of its own, so that a slow disk does not delay flows. Jobs
+//! run in order, one after the other; a failed write is tried again with the next one and at the
+//! end.
 //!
-//! The threads of the engine share the writer of a store: the jobs for a context that moves from one to another keep
-//! their order.
+//! The threads of the engine share the writer of a store: the jobs for a context that moves from
+//! one to another keep their order.
 
 use super::kept::{self, UnkeptChange};
 use crate::settings::ContextStore;
@@ -34,7 +35,8 @@ pub(super) struct Writer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The writers of the stores' files, in the order of the stores; the threads of the engine share them.
+/// The writers of the stores' files, in the order of the stores; the threads of the engine share
+/// them.
 #[derive(Debug, Clone)]
 pub(crate) struct Writers(pub(super) Vec<Option<Arc<Writer>>>);
 

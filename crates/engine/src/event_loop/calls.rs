@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The interval between searches of the waiting requests for those of disconnected clients. Our choice: ten thousand
-/// take a millisecond.
+/// The interval between searches of the waiting requests for those of disconnected clients. Our
+/// choice: ten thousand take a millisecond.
 pub(super) const SWEEP: Duration = Duration::from_millis(100);
 
 /// A request, its node, and its place among the requests that may wait.
@@ -48,7 +48,7 @@ impl Calls {
         self.waiting.keys().copied().collect()
     }
 
-    /// Whether no request waits.
+    /// Returns whether no request waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -63,7 +63,8 @@ impl Calls {
         self.waiting.values().map(VecDeque::len).sum()
     }
 
-    /// Drops the requests of clients that are gone wherever they wait, so that they take no places from others.
+    /// Drops the requests of clients that are gone wherever they wait, so that they take no places
+    /// from others.
     pub(super) fn sweep(&mut self, now: Instant) {
         if self.is_empty() || self.swept.is_some_and(|swept| now < swept + SWEEP) {
             return;

@@ -1,5 +1,5 @@
-//! Measures the load of each group of flows: the clock is read when the thread goes from the nodes of one group to those
-//! of another, not for each message.
+//! Measures the load of each group of flows: the clock is read when the thread goes from the nodes
+//! of one group to those of another, not for each message.
 
 use crate::load::{FlowLoad, Load};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -7,8 +7,8 @@ use smol_str::SmolStr;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Groups with series of their own, at most; all others count as `other`. Our choice: what a page of metrics and a
-/// dashboard can show.
+/// Groups with series of their own, at most; all others count as `other`. Our choice: what a page
+/// of metrics and a dashboard can show.
 const MAX_SERIES: usize = 200;
 /// The series of all groups beyond [`MAX_SERIES`].
 const OTHER: &str = "other";
@@ -24,7 +24,7 @@ pub(crate) struct LoadMeter {
     running: u32,
     /// Since when.
     since: Instant,
-    /// Whether a gauge of waiting messages is not 0.
+    /// True if a gauge of waiting messages is not 0.
     shows_waiting: bool,
 }
 
@@ -78,7 +78,8 @@ impl LoadMeter {
         }
     }
 
-    /// Brings gauges up to date. `waiting`: the messages and requests of a group, and the bytes of its messages.
+    /// Brings gauges up to date. `waiting`: the messages and requests of a group, and the bytes of
+    /// its messages.
     pub(super) fn publish(&mut self, idle: bool, waiting: impl Fn(u32) -> (usize, u64)) {
         self.clear();
         if idle {
@@ -104,8 +105,8 @@ impl LoadMeter {
         }
     }
 
-    /// Measures these groups from now on: each by the number of its first flow, with that flow's id. A group of the same
-    /// id goes on counting.
+    /// Measures these groups from now on: each by the number of its first flow, with that flow's
+    /// id. A group of the same id goes on counting.
     pub(crate) fn regroup(&mut self, groups: &[(u32, SmolStr)]) {
         self.leave();
         self.clear();

@@ -34,18 +34,22 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use value::{Message, budget};
 
-/// Messages delivered, at most, before the thread looks for commands, timers and finished futures again.
+/// Messages delivered, at most, before the thread looks for commands, timers and finished futures
+/// again.
 const ROUND: usize = 256;
 /// The number of messages between two looks at the clock, so that a look costs little beside them.
 const MESSAGES_PER_LOOK: usize = 8;
-/// The time slice of a group of flows. A round that has taken this long ends early, and the next one begins with another
-/// group: slow nodes delay commands, timers and other flows by eight messages, not by 256. Our choice: a message takes
-/// some microseconds, and a round that finds nothing else to do one.
+/// The time slice of a group of flows. A round that has taken this long ends early, and the next
+/// one begins with another group: slow nodes delay commands, timers and other flows by eight
+/// messages, not by 256. Our choice: a message takes some microseconds, and a round that finds
+/// nothing else to do one.
 const SLICE: Duration = Duration::from_millis(1);
-/// Requests to http-in nodes wait while more messages of their flows than this do: the data that flows make of requests, such as large
-/// pages, is then held for this many of them at a time, not for all that clients have open.
+/// Requests to http-in nodes wait while more messages of their flows than this do: the data that
+/// flows make of requests, such as large pages, is then held for this many of them at a time, not
+/// for all that clients have open.
 const CALLS_AHEAD: usize = 32;
-/// The interval between two additions to the metrics while flows are busy. Our choice: Prometheus reads them less often.
+/// The interval between two additions to the metrics while flows are busy. Our choice: Prometheus
+/// reads them less often.
 const COUNT: Duration = Duration::from_secs(1);
 
 /// A command of the rest of the program to the thread.
@@ -107,13 +111,14 @@ pub(crate) struct Thread {
     /// The change whose nodes are closing.
     pub closing: Option<ChangeRequest>,
     pub waiting: VecDeque<ChangeRequest>,
-    /// Requests to http-in nodes that were not passed on yet, each with its place among those that may wait.
+    /// Requests to http-in nodes that were not passed on yet, each with its place among those that
+    /// may wait.
     pub calls: Calls,
     /// When the messages were last added to the metrics.
     pub counted: Instant,
     /// The number of tabs with enabled flows.
     pub tabs: usize,
-    /// Whether the whole graph of the flow set was started.
+    /// True if the whole graph of the flow set was started.
     pub is_whole: bool,
     /// The flows that this thread has stopped, and their nodes, whose status says so.
     pub stopped_flows: Vec<SmolStr>,
@@ -207,8 +212,9 @@ impl Thread {
         ControlFlow::Continue(())
     }
 
-    /// Passes requests to their nodes until this many messages of their flows wait; at least one of each group, whatever
-    /// waits. Those of clients that are gone are dropped: no node has seen them.
+    /// Passes requests to their nodes until this many messages of their flows wait; at least one of
+    /// each group, whatever waits. Those of clients that are gone are dropped: no node has seen
+    /// them.
     fn admit_calls(&mut self, most: usize) {
         for group in self.calls.groups() {
             if self.state.queue.is_held(group) && most != usize::MAX {
@@ -419,7 +425,7 @@ impl Thread {
         }
     }
 
-    /// Whether this very node still runs.
+    /// Returns whether this very node still runs.
     pub(super) fn runs(&self, instance: Instance) -> bool {
         let slot = self
             .slots

@@ -20,14 +20,15 @@ pub(crate) struct Slot {
     pub wires: Targets,
     pub epoch: u32,
     pub watched: bool,
-    /// Whether it is a config node: stopped last.
+    /// True if it is a config node: stopped last.
     pub config: bool,
     /// Index into the counts by type.
     pub kind: usize,
 }
 
 impl Slot {
-    /// Calls the node, if it runs. One that panics is taken out; the others go on. `messages`: those that it receives.
+    /// Calls the node, if it runs. One that panics is taken out; the others go on. `messages`:
+    /// those that it receives.
     pub(super) fn call(
         &mut self,
         number: u32,

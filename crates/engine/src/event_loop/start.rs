@@ -1,4 +1,5 @@
-//! The beginning of an engine thread: its channels, its state, and on the first thread the node host.
+//! The beginning of an engine thread: its channels, its state, and on the first thread the node
+//! host.
 
 use super::{Command, Thread};
 use crate::Shared;

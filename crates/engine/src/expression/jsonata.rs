@@ -1,7 +1,8 @@
 //! `JSONata` expressions over a message, with the functions that Node-RED adds
 //! (docs/reference/node-red-engine.md §4.1).
 //!
-//! An expression is compiled once. One that refers to `msg` sees `{msg}` as its root, any other the message.
+//! An expression is compiled once. One that refers to `msg` sees `{msg}` as its root, any other the
+//! message.
 
 use super::eval_context::EvalContext;
 use super::jsonata_error;
@@ -119,7 +120,7 @@ fn options() -> EvaluatorOptions {
     }
 }
 
-/// Whether `msg` stands in the text as a word of its own, not quoted.
+/// Returns whether `msg` stands in the text as a word of its own, not quoted.
 fn speaks_of_msg(text: &str) -> bool {
     let joins = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '\'' | '"');
     text.match_indices("msg").any(|(at, word)| {
@@ -224,8 +225,9 @@ fn value_in(value: &Value) -> JValue {
     }
 }
 
-/// `JSONata`'s value as ours; functions are lost. An expression that calls itself can nest its result as deep as it
-/// likes, and share parts of it: a value that is too large for a message is a failure before it is made.
+/// `JSONata`'s value as ours; functions are lost. An expression that calls itself can nest its
+/// result as deep as it likes, and share parts of it: a value that is too large for a message is a
+/// failure before it is made.
 fn value_out(value: &JValue, depth: usize, parts: &mut u32) -> Result<Value, Failure> {
     *parts += 1;
     Extent::of(depth, *parts).check(0)?;

@@ -1,4 +1,5 @@
-//! Translates errors of `JSONata` into the words of the reference implementation, where the library's differ.
+//! Translates errors of `JSONata` into the words of the reference implementation, where the
+//! library's differ.
 
 use jsonata_core::evaluator::EvaluatorError;
 use smol_str::SmolStr;
@@ -53,7 +54,8 @@ fn quoted(message: &str) -> String {
     }
 }
 
-/// A token of the library's parser as it is written in an expression: numbers bare, all else in quotes.
+/// A token of the library's parser as it is written in an expression: numbers bare, all else in
+/// quotes.
 fn written(token: &str) -> String {
     let symbol = match token {
         "At" => "@",
@@ -131,7 +133,8 @@ fn reworded(code: &str, message: &str, calls: &[SmolStr]) -> String {
     }
 }
 
-/// `Argument 1 must be String`: the library does not name the function, so each that is called may be meant.
+/// `Argument 1 must be String`: the library does not name the function, so each that is called may
+/// be meant.
 fn mismatch(message: &str, calls: &[SmolStr]) -> Option<String> {
     let (argument, _) = message.strip_prefix("Argument ")?.split_once(" must be ")?;
     let names: Vec<_> = calls.iter().map(|name| format!("\"{name}\"")).collect();

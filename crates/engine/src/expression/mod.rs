@@ -1,4 +1,5 @@
-//! Expressions in nodes' properties: property paths, typed inputs, `JSONata`, coercions as JavaScript makes them.
+//! Expressions in nodes' properties: property paths, typed inputs, `JSONata`, coercions as
+//! JavaScript makes them.
 
 pub(crate) mod eval_context;
 pub(crate) mod jsonata;

@@ -1,7 +1,8 @@
-//! Typed inputs: a text with a type beside it, as nodes' properties have them (docs/reference/node-red-engine.md §4.1).
+//! Typed inputs: a text with a type beside it, as nodes' properties have them
+//! (docs/reference/node-red-engine.md §4.1).
 //!
-//! An input is parsed once when the node is built; a value that is the same for every message is a constant from then
-//! on.
+//! An input is parsed once when the node is built; a value that is the same for every message is a
+//! constant from then on.
 
 use super::eval_context::EvalContext;
 use super::jsonata::Jsonata;
@@ -86,7 +87,7 @@ impl Typed {
         })
     }
 
-    /// Whether the value may depend on this property of the message.
+    /// Returns whether the value may depend on this property of the message.
     pub(crate) fn touches(&self, property: &str) -> bool {
         match self {
             Self::Constant(_) | Self::Date(_) | Self::Env(_) | Self::Previous => false,
@@ -134,7 +135,8 @@ pub(crate) fn resolved<'k>(key: &'k Path, message: &Message) -> Result<Cow<'k, P
     Ok(Cow::Borrowed(key))
 }
 
-/// A property's text: numbers and booleans of hand-written flows read as the editor would show them.
+/// A property's text: numbers and booleans of hand-written flows read as the editor would show
+/// them.
 pub(crate) fn text_of(value: &Json) -> SmolStr {
     match value {
         Json::String(text) => text.into(),

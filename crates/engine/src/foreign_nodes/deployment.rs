@@ -1,5 +1,5 @@
-//! The node host's part of a deployment. It stops and starts its nodes while the engine's own are closed; the engine
-//! starts those when the host is done, or has failed.
+//! The node host's part of a deployment. It stops and starts its nodes while the engine's own are
+//! closed; the engine starts those when the host is done, or has failed.
 
 use super::flow_set;
 use crate::event_loop::{Change, ChangeRequest, Thread};
@@ -15,8 +15,9 @@ use std::rc::Rc;
 use value::Value;
 
 impl Thread {
-    /// Begins the node host's part of a change, and holds what it sends until [`Self::node_host_changed`]. The result
-    /// is ready when the host is done; `None`: the change does not touch it.
+    /// Begins the node host's part of a change, and holds what it sends until
+    /// [`Self::node_host_changed`]. The result is ready when the host is done; `None`: the change
+    /// does not touch it.
     pub(crate) fn change_node_host(
         &mut self,
         change: &Change,
@@ -81,8 +82,8 @@ impl Thread {
         missing
     }
 
-    /// A process is ready: it starts the foreign nodes of the flow set that runs. What no package has is logged; the
-    /// other nodes run on.
+    /// A process is ready: it starts the foreign nodes of the flow set that runs. What no package
+    /// has is logged; the other nodes run on.
     pub(super) fn start_foreign_nodes(&mut self, host: &Rc<NodeHost>) {
         // Nodes show their own status as they start.
         self.show_on_foreign_nodes(&Value::Undefined, |_| true);
@@ -121,8 +122,8 @@ impl Thread {
         }
     }
 
-    /// The first flow set of a process runs. If the engine has another one by now, that follows; if flows were stopped
-    /// meanwhile, these stop.
+    /// The first flow set of a process runs. If the engine has another one by now, that follows; if
+    /// flows were stopped meanwhile, these stop.
     pub(super) fn foreign_nodes_run(&mut self, host: &Rc<NodeHost>) {
         let wanted = self.select(host, &self.flows, &self.credentials);
         let is_stopped = self.shared.state() != RunState::Start;

@@ -14,7 +14,8 @@ pub(super) fn whole(node: &Arc<Node>) -> String {
     node.text.to_string()
 }
 
-/// A group as the runtime uses it: where it is drawn, how, and around which nodes is the editor's alone.
+/// A group as the runtime uses it: where it is drawn, how, and around which nodes is the editor's
+/// alone.
 pub(super) fn without_layout(group: &Arc<Node>) -> String {
     let mut element: Map<String, Json> = serde_json::from_str(&group.text).unwrap_or_default();
     element.retain(|key, _| !matches!(key.as_str(), "x" | "y" | "w" | "h" | "style" | "nodes"));

@@ -1,5 +1,5 @@
-//! The part of the flow set that the node host runs: the foreign nodes, and what they are in. Native nodes are left out;
-//! inside subflow definitions disabled stand-ins keep their wires.
+//! The part of the flow set that the node host runs: the foreign nodes, and what they are in.
+//! Native nodes are left out; inside subflow definitions disabled stand-ins keep their wires.
 
 use super::element::{stand_in, whole, with_epoch, without_layout};
 use super::shared_config;
@@ -12,8 +12,8 @@ use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
 
-/// Selects what the host runs. `epochs`: how often the engine's plans have restarted an element; the host restarts what
-/// has another one. `functions`: the function nodes among it.
+/// Selects what the host runs. `epochs`: how often the engine's plans have restarted an element;
+/// the host restarts what has another one. `functions`: the function nodes among it.
 pub(super) fn select(
     flows: &FlowSet,
     credentials: &Credentials,
@@ -137,8 +137,8 @@ fn definitions<'f>(flows: &'f FlowSet, runs_there: &dyn Fn(&Node) -> bool) -> Fx
     found
 }
 
-/// The variables of the process that the elements name in one of the ways of Node-RED: `${NAME}`, `$(NAME)`, or a text
-/// of its own. Those that flows do not see are left out.
+/// The variables of the process that the elements name in one of the ways of Node-RED: `${NAME}`,
+/// `$(NAME)`, or a text of its own. Those that flows do not see are left out.
 fn environment(host: &HostFlows, hidden: &HiddenVariables) -> BTreeMap<String, String> {
     let is_named = |name: &str| {
         let ways = [

@@ -1,5 +1,5 @@
-//! Function nodes that run in the node host: the engine cannot load a module that they name (`libs`), and Node.js has all
-//! of them.
+//! Function nodes that run in the node host: the engine cannot load a module that they name
+//! (`libs`), and Node.js has all of them.
 
 use crate::event_loop::Thread;
 use crate::hosted_functions::has_modules;
@@ -28,7 +28,8 @@ struct Library {
 }
 
 impl Thread {
-    /// Finds the function nodes of a flow set that is about to start that need the node host. `anew`: modules may have been installed meanwhile.
+    /// Finds the function nodes of a flow set that is about to start that need the node host.
+    /// `anew`: modules may have been installed meanwhile.
     pub(super) fn find_hosted_functions(&mut self, flows: &FlowSet, anew: bool) {
         let mut hosted = std::mem::take(&mut self.state.hosted_functions);
         let before = std::mem::take(&mut hosted.ids);
@@ -105,8 +106,8 @@ impl Thread {
     }
 }
 
-/// Whether Node-RED's runtime lets function nodes use a module: one of Node.js, or a package that `package.json` of the
-/// directory lists and npm has installed.
+/// Returns whether Node-RED's runtime lets function nodes use a module: one of Node.js, or a
+/// package that `package.json` of the directory lists and npm has installed.
 fn is_in_host(directory: &Path, module: &str) -> bool {
     let name = package_of(module);
     let own = name.strip_prefix("node:").unwrap_or(name);

@@ -1,5 +1,5 @@
-//! Hands what the node host reports to the engine's nodes: its messages to those that they were sent to, errors, status and
-//! completed messages to the catch, status and complete nodes.
+//! Hands what the node host reports to the engine's nodes: its messages to those that they were
+//! sent to, errors, status and completed messages to the catch, status and complete nodes.
 
 use crate::event_loop::Thread;
 use crate::log_level::Level;

@@ -1,4 +1,5 @@
-//! Native config nodes that packages use too: the host has those that its elements name, besides the engine.
+//! Native config nodes that packages use too: the host has those that its elements name, besides
+//! the engine.
 
 use super::element::{with_epoch, with_property};
 use crate::nodes::is_foreign;
@@ -8,13 +9,13 @@ use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::sync::Arc;
 
-/// Whether config nodes of this type may be on both sides.
+/// Returns whether config nodes of this type may be on both sides.
 pub(super) fn is_shared(kind: &str) -> bool {
     matches!(kind, "tls-config" | "http proxy" | "mqtt-broker")
 }
 
-/// Adds the shared config nodes that the selected elements name, also by one another. `texts`: the text of each element of
-/// the flow set that is selected.
+/// Adds the shared config nodes that the selected elements name, also by one another. `texts`: the
+/// text of each element of the flow set that is selected.
 pub(super) fn add(flows: &FlowSet, epochs: &FxHashMap<SmolStr, u32>, texts: &mut [Option<String>]) {
     let all = flows.nodes().iter().enumerate();
     let mut left: FxHashMap<String, (usize, &Arc<Node>)> = all

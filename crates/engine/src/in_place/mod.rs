@@ -1,7 +1,9 @@
-//! A deployment that changes ordinary nodes where they stand: nothing but these nodes is built anew.
+//! A deployment that changes ordinary nodes where they stand: nothing but these nodes is built
+//! anew.
 //!
-//! Which flows there are, what is around a node and who listens to whom follows from the other elements, so they must
-//! be the very same ones, in the same order. Else `start` builds the whole graph.
+//! Which flows there are, what is around a node and who listens to whom follows from the other
+//! elements, so they must be the very same ones, in the same order. Else `start` builds the whole
+//! graph.
 
 use crate::event_loop::{Change, Slot, Thread};
 use crate::node_info::NodeInfo;
@@ -33,7 +35,8 @@ struct Restart {
 }
 
 impl Thread {
-    /// What a change does in place, once all that it stops has closed; `None`: the graph has to be built anew.
+    /// What a change does in place, once all that it stops has closed; `None`: the graph has to be
+    /// built anew.
     pub(super) fn in_place(&self, change: &Change) -> Option<InPlace> {
         let Change::Apply {
             plan,
@@ -51,7 +54,8 @@ impl Thread {
         if !runs || !keeps_its_shape(&self.flows, flows) {
             return None;
         }
-        // Nodes that have failed start again with each deployment: only those that this one stops may stand still.
+        // Nodes that have failed start again with each deployment: only those that this one stops
+        // may stand still.
         let stopped = self.stopped();
         let restarts_all = plan.stop.len() == stopped.len() && plan.start.len() == stopped.len();
         if !restarts_all || plan.stop.iter().any(|stop| stop.removed) {
@@ -154,7 +158,8 @@ impl Thread {
     }
 }
 
-/// Whether all elements but ordinary nodes are the very same, and these stand where they stood.
+/// Returns whether all elements but ordinary nodes are the very same, and these stand where they
+/// stood.
 fn keeps_its_shape(before: &FlowSet, after: &FlowSet) -> bool {
     let stays = |(old, new): (&Arc<Node>, &Arc<Node>)| {
         Arc::ptr_eq(old, new)
@@ -167,7 +172,8 @@ fn keeps_its_shape(before: &FlowSet, after: &FlowSet) -> bool {
         && before.nodes().iter().zip(after.nodes()).all(stays)
 }
 
-/// A node on a tab, or a config node, to which no other node's wires or listeners lead but by its id.
+/// A node on a tab, or a config node, to which no other node's wires or listeners lead but by its
+/// id.
 fn is_ordinary(flows: &FlowSet, node: &Node) -> bool {
     let kind = node.kind.as_str();
     let alone = matches!(node.part(), ElementKind::Node | ElementKind::Config)
@@ -191,14 +197,14 @@ fn same_place(old: &Node, new: &Node) -> bool {
     place(old) == place(new) && names(old) == names(new)
 }
 
-/// Whether its wires join no other flow to its own.
+/// Returns whether its wires join no other flow to its own.
 fn stays_in_its_flow(flows: &FlowSet, node: &Node) -> bool {
     let mut targets = node.wires.iter().flatten();
     targets.all(|id| flows.get(id).is_none_or(|target| target.z == node.z))
 }
 
-/// Whether the secret variables of tabs, groups, subflows and their instances are the same: those of ordinary nodes are
-/// read when these start.
+/// Returns whether the secret variables of tabs, groups, subflows and their instances are the same:
+/// those of ordinary nodes are read when these start.
 fn same_scopes(flows: &FlowSet, [before, after]: [&Arc<Credentials>; 2]) -> bool {
     if Arc::ptr_eq(before, after) {
         return true;

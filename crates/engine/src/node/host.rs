@@ -35,7 +35,8 @@ pub(crate) struct Host<'a, E = Infallible> {
 }
 
 impl Host<'_> {
-    /// The same host, for a node with events of type `E`. Called only by `Erased`, which has the type of its node.
+    /// The same host, for a node with events of type `E`. Called only by `Erased`, which has the
+    /// type of its node.
     pub(super) fn with_events<E>(&mut self) -> Host<'_, E> {
         Host {
             state: self.state,
@@ -49,7 +50,8 @@ impl Host<'_> {
 }
 
 impl<E: 'static> Host<'_, E> {
-    /// Runs a future on the engine's thread; its output is an event of the node. It is dropped when the node closes.
+    /// Runs a future on the engine's thread; its output is an event of the node. It is dropped when
+    /// the node closes.
     pub(crate) fn spawn(&mut self, future: impl Future<Output = E> + 'static) {
         let mailbox = self.mailbox();
         self.run(async move { mailbox.send(future.await) });
@@ -71,13 +73,13 @@ impl<E> Host<'_, E> {
         self.info
     }
 
-    /// Whether anything is wired to an output.
+    /// Returns whether anything is wired to an output.
     pub(crate) fn wired(&self, output: usize) -> bool {
         !self.wires.of(output).is_empty()
     }
 
-    /// Sends a message to everything wired to an output. A missing `_msgid` is added. A message that is nested too
-    /// deeply or has too many parts is an error of this node instead.
+    /// Sends a message to everything wired to an output. A missing `_msgid` is added. A message
+    /// that is nested too deeply or has too many parts is an error of this node instead.
     pub(crate) fn send(&mut self, output: usize, mut message: Message) {
         if self.state.attached.is_some() {
             return self.send_attached(output, message);
@@ -96,8 +98,8 @@ impl<E> Host<'_, E> {
         self.state.push(*last, message);
     }
 
-    /// The slot of the node that is wired to an output, if it is the only one and takes messages of which JavaScript has a
-    /// part.
+    /// The slot of the node that is wired to an output, if it is the only one and takes messages of
+    /// which JavaScript has a part.
     pub(crate) fn taker(&self, output: usize) -> Option<u32> {
         match self.wires.of(output) {
             [slot] if self.state.attached.takes(*slot, self.info) => Some(*slot),
@@ -105,7 +107,8 @@ impl<E> Host<'_, E> {
         }
     }
 
-    /// Sends such a message to the first output: as it is if there is a [`Host::taker`], else whole.
+    /// Sends such a message to the first output: as it is if there is a [`Host::taker`], else
+    /// whole.
     pub(crate) fn send_script(&mut self, script: ScriptMessage) {
         if let Some(slot) = self.taker(0) {
             self.state.profiler.sent(self.instance, self.info, 0);
@@ -162,8 +165,8 @@ impl<E> Host<'_, E> {
         }
     }
 
-    /// Sends several messages in one go, as a function node's return value does: `(output, message)`.
-    /// All that lack a `_msgid` get the same new one.
+    /// Sends several messages in one go, as a function node's return value does:
+    /// `(output, message)`. All that lack a `_msgid` get the same new one.
     pub(crate) fn send_all(&mut self, messages: Vec<(usize, Message)>) {
         let mut id = None;
         for (output, mut message) in messages {
@@ -201,7 +204,8 @@ impl<E> Host<'_, E> {
         self.state.sources.add(self.info, slot, pressure)
     }
 
-    /// Whether a complete node listens to [`Host::done`]; without one the node need not clone the message.
+    /// Returns whether a complete node listens to [`Host::done`]; without one the node need not
+    /// clone the message.
     pub(crate) fn watched(&self) -> bool {
         self.watched
     }
@@ -214,7 +218,8 @@ impl<E> Host<'_, E> {
         self.state.error(self.info, &failure, message);
     }
 
-    /// Shows the node's status: an object `{fill, shape, text}`, a text, or an empty object to clear it.
+    /// Shows the node's status: an object `{fill, shape, text}`, a text, or an empty object to
+    /// clear it.
     pub(crate) fn status(&mut self, status: Value) {
         self.state.status(self.info, &status);
     }
@@ -226,7 +231,8 @@ impl<E> Host<'_, E> {
         }
     }
 
-    /// Writes a line to the log, in the node's name; warnings and errors reach the debug sidebar too.
+    /// Writes a line to the log, in the node's name; warnings and errors reach the debug sidebar
+    /// too.
     pub(crate) fn log(&mut self, level: Level, value: impl Into<Value>) {
         if level == Level::Error {
             self.state.profiler.failed(self.instance, self.info);
@@ -234,7 +240,7 @@ impl<E> Host<'_, E> {
         self.state.log(self.info, level, &value.into());
     }
 
-    /// Whether an editor has subscribed to debug messages.
+    /// Returns whether an editor has subscribed to debug messages.
     pub(crate) fn wants_debug(&self) -> bool {
         self.state.events.wants_debug()
     }
@@ -259,7 +265,8 @@ impl<E> Host<'_, E> {
         self.state.spawn(self.instance, future);
     }
 
-    /// Publishes a value to other nodes under this node's running id until it closes, as config nodes do.
+    /// Publishes a value to other nodes under this node's running id until it closes, as config
+    /// nodes do.
     pub(crate) fn publish<T: 'static>(&mut self, value: Rc<T>) {
         self.state.shared.publish(self.info.id.clone(), value);
     }
@@ -274,8 +281,8 @@ impl<E> Host<'_, E> {
         self.state.shared.of_kind()
     }
 
-    /// Calls a node with a message, by its running id; false if there is none. A message that is too large is an error
-    /// of this node instead.
+    /// Calls a node with a message, by its running id; false if there is none. A message that is
+    /// too large is an error of this node instead.
     pub(crate) fn deliver(&mut self, id: &str, mut message: Message) -> bool {
         let Some(slot) = self.state.directory.get(id) else {
             return false;
@@ -323,7 +330,7 @@ impl<E> Host<'_, E> {
         }
     }
 
-    /// Whether the running id is that of a link in node.
+    /// Returns whether the running id is that of a link in node.
     pub(crate) fn is_link_in(&self, id: &str) -> bool {
         self.state
             .info_of(id)
@@ -340,7 +347,8 @@ impl<E> Host<'_, E> {
         self.state.fresh_id()
     }
 
-    /// The context for this node's expressions and scripts: its environment variables, the context stores, the time.
+    /// The context for this node's expressions and scripts: its environment variables, the context
+    /// stores, the time.
     pub(crate) fn context(&self) -> NodeContext {
         NodeContext {
             info: Rc::clone(self.info),
@@ -364,8 +372,8 @@ impl<E> Host<'_, E> {
         self.state.config.http_node_root.trim_end_matches('/')
     }
 
-    /// Registers the endpoint of an http-in node; requests arrive as [`Wake::Request`], from the end of the
-    /// deployment until the node closes.
+    /// Registers the endpoint of an http-in node; requests arrive as [`Wake::Request`], from the
+    /// end of the deployment until the node closes.
     pub(crate) fn listen(&mut self, method: &str, path: &str) -> Result<(), Failure> {
         let path = format!("{}/{}", self.root(), path.trim_start_matches('/'));
         let (instance, rank) = (self.instance, self.state.rank);
@@ -373,8 +381,8 @@ impl<E> Host<'_, E> {
         endpoints.add(method, &path, instance, rank)
     }
 
-    /// Registers the path of a websocket-listener node; connections arrive as [`Wake::Socket`]. It is removed when
-    /// the node closes. `full`: whether the connections are to read nothing.
+    /// Registers the path of a websocket-listener node; connections arrive as [`Wake::Socket`]. It
+    /// is removed when the node closes. `full`: whether the connections are to read nothing.
     pub(crate) fn listen_sockets(
         &mut self,
         path: &str,
@@ -391,7 +399,7 @@ impl<E> Host<'_, E> {
         self.state.node_host.clone()
     }
 
-    /// Whether the node runs in the node host.
+    /// Returns whether the node runs in the node host.
     pub(crate) fn is_foreign(&self) -> bool {
         self.state.is_foreign(self.info)
     }

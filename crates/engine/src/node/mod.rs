@@ -1,6 +1,7 @@
 //! The trait that every node implements, and what a node is built from.
 //!
-//! A node lives on the engine's thread, which calls it: never twice at a time, and nothing else calls it.
+//! A node lives on the engine's thread, which calls it: never twice at a time, and nothing else
+//! calls it.
 
 mod host;
 mod work;
@@ -30,17 +31,18 @@ pub(crate) trait Node<E: 'static = Infallible> {
     /// Called once, after construction and before any message: start timers, open listeners.
     fn start(&mut self, _host: &mut Host<'_, E>) {}
 
-    /// Handles a message. The node sends its results, and calls [`Host::done`] or [`Host::error`] when it has finished
-    /// with the message, now or later.
+    /// Handles a message. The node sends its results, and calls [`Host::done`] or [`Host::error`]
+    /// when it has finished with the message, now or later.
     fn receive(&mut self, message: Message, host: &mut Host<'_, E>);
 
-    /// Whether the node takes a message of a function with a part that stays JavaScript: it sends nothing but this message on,
-    /// once to an output, and before [`Node::receive`] ends.
+    /// Returns whether the node takes a message of a function with a part that stays JavaScript: it
+    /// sends nothing but this message on, once to an output, and before [`Node::receive`] ends.
     fn takes_scripts(&self) -> bool {
         false
     }
 
-    /// Whether the node reads or changes this property of messages. The others pass through it as they are.
+    /// Returns whether the node reads or changes this property of messages. The others pass through
+    /// it as they are.
     fn touches(&self, _property: &str) -> bool {
         true
     }
@@ -60,11 +62,12 @@ pub(crate) trait Node<E: 'static = Infallible> {
     /// A timer is due, or another part of the engine calls the node.
     fn wake(&mut self, _wake: Wake, _host: &mut Host<'_, E>) {}
 
-    /// An event of the node's own tasks: the output of a [`Host::spawn`] future, or what a [`Mailbox`] sent.
+    /// An event of the node's own tasks: the output of a [`Host::spawn`] future, or what a
+    /// [`Mailbox`] sent.
     fn event(&mut self, _event: E, _host: &mut Host<'_, E>) {}
 
-    /// The node stops. The host cancels its timers and spawned futures afterwards. A future in the result is awaited,
-    /// at most for the operator's close timeout.
+    /// The node stops. The host cancels its timers and spawned futures afterwards. A future in the
+    /// result is awaited, at most for the operator's close timeout.
     fn close(&mut self, _removed: bool, _host: &mut Host<'_, E>) -> Option<Closing> {
         None
     }

@@ -1,5 +1,5 @@
-//! The two sockets of a process: one takes frames to it, the other brings its frames and takes the answers to its
-//! questions.
+//! The two sockets of a process: one takes frames to it, the other brings its frames and takes the
+//! answers to its questions.
 
 use super::questions;
 use super::received::{Kind, Received};
@@ -22,8 +22,8 @@ use tokio::sync::mpsc;
 /// The interval at which the host is asked whether it lives. Our choice.
 const PING: Duration = Duration::from_secs(5);
 
-/// Intervals without a frame after which the host counts as hung. Our choice: packages block for some seconds while they
-/// open a device, not for fifteen.
+/// Intervals without a frame after which the host counts as hung. Our choice: packages block for
+/// some seconds while they open a device, not for fifteen.
 const MAX_SILENT: u32 = 3;
 
 /// Bytes that are read or written at once: as many as Node.js reads at once.
@@ -53,8 +53,8 @@ const MAX_PUBLISHED: usize = 1 << 20;
 const MAX_TOPIC: usize = 1024;
 
 /// Bytes of a frame with a status, and of one with a line of the log, at most: `host/reports.js`
-/// sends none that is longer. Our choice: a text of 8 KiB, and one of 64 KiB, of which JSON may make
-/// six times as many bytes.
+/// sends none that is longer. Our choice: a text of 8 KiB, and one of 64 KiB, of which JSON may
+/// make six times as many bytes.
 const MAX_STATUS: usize = 64 << 10;
 const MAX_LOG: usize = 512 << 10;
 
@@ -94,7 +94,8 @@ pub(super) async fn write(
     io::ErrorKind::BrokenPipe.into()
 }
 
-/// Reads the frames of the process, while the flows that have foreign nodes have room. Ends with the reason.
+/// Reads the frames of the process, while the flows that have foreign nodes have room. Ends with
+/// the reason.
 pub(super) async fn read(host: &NodeHost, socket: UnixStream, pulse: &Pulse) -> String {
     let mut socket = BufReader::with_capacity(BUFFER, socket);
     loop {
@@ -151,8 +152,8 @@ fn longest(kind: Kind) -> usize {
     }
 }
 
-/// Waits until the flows that have foreign nodes have room. During a deployment nothing waits: the host must be able to
-/// finish its part.
+/// Waits until the flows that have foreign nodes have room. During a deployment nothing waits: the
+/// host must be able to finish its part.
 async fn room(host: &NodeHost) {
     while !host.is_holding.get() && host.pressure.is_foreign_full() {
         let _ = tokio::time::timeout(LOOK, host.pressure.changed()).await;

@@ -1,4 +1,5 @@
-//! Packages that end the process: one that does so several times in a row is left out, so that the others run on.
+//! Packages that end the process: one that does so several times in a row is left out, so that the
+//! others run on.
 //!
 //! The host reports which package it loads, and whose code threw the exception that it ends with.
 
@@ -31,7 +32,8 @@ impl Culprits {
         self.blamed = package;
     }
 
-    /// The process has ended; `settled`: it had lived for a while. Returns the package that is left out from now on.
+    /// The process has ended; `settled`: it had lived for a while. Returns the package that is left
+    /// out from now on.
     pub(super) fn ended(&mut self, settled: bool) -> Option<SmolStr> {
         let loading = self.loading.take();
         let culprit = self.blamed.take().or(loading);

@@ -28,7 +28,7 @@ pub(crate) struct HostFlows {
 }
 
 impl HostFlows {
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub(crate) fn is_empty(&self) -> bool {
         self.flows == "[]"
     }
@@ -58,7 +58,7 @@ impl NodeHost {
         self.epochs.borrow()
     }
 
-    /// Whether the host runs exactly this.
+    /// Returns whether the host runs exactly this.
     pub(crate) fn runs(&self, flows: &HostFlows) -> bool {
         self.running.borrow().as_ref() == Some(flows)
     }

@@ -1,5 +1,5 @@
-//! Frames between the engine and the node host: the lengths of the JSON and of the attachments (32 bits each, little
-//! endian), then both.
+//! Frames between the engine and the node host: the lengths of the JSON and of the attachments (32
+//! bits each, little endian), then both.
 
 use bytes::Bytes;
 use std::io;
@@ -9,8 +9,8 @@ use value::Failure;
 /// Bytes of the two lengths.
 const HEAD: usize = 8;
 
-/// Bytes of one frame; `host/channel.js` has the same limit. Our choice: a photograph or a day of measurements, and no
-/// sum that a few of them make exceeds the memory of a small machine.
+/// Bytes of one frame; `host/channel.js` has the same limit. Our choice: a photograph or a day of
+/// measurements, and no sum that a few of them make exceeds the memory of a small machine.
 pub(super) const MAX_FRAME: usize = 64 << 20;
 
 /// A frame from the node host.

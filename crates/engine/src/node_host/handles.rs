@@ -1,5 +1,5 @@
-//! Values that do not travel: those of the engine that the node host refers to, and those of the host that messages here
-//! refer to. Both sides release what the other side no longer uses.
+//! Values that do not travel: those of the engine that the node host refers to, and those of the
+//! host that messages here refer to. Both sides release what the other side no longer uses.
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -7,8 +7,9 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use value::{Failure, Handle};
 
-/// Values of the engine that the host may refer to at a time. Our choice: as many requests wait for flows at most, ten
-/// times over; the host releases them when its garbage collector finds that they are unused.
+/// Values of the engine that the host may refer to at a time. Our choice: as many requests wait for
+/// flows at most, ten times over; the host releases them when its garbage collector finds that they
+/// are unused.
 pub(super) const MAX_LENT: usize = 100_000;
 
 /// The values that do not travel.
@@ -17,8 +18,8 @@ pub(super) struct Handles {
     /// Values of the engine, by the number under which the host knows them.
     lent: RefCell<FxHashMap<u32, Handle>>,
     next: Cell<u32>,
-    /// Numbers of host values that nothing here refers to any more. Replaced with each process: the next one knows none
-    /// of these values.
+    /// Numbers of host values that nothing here refers to any more. Replaced with each process: the
+    /// next one knows none of these values.
     unused: RefCell<Arc<Mutex<Vec<u32>>>>,
 }
 
@@ -35,8 +36,8 @@ impl Drop for HostValue {
 }
 
 impl Handles {
-    /// The kind and number under which the host knows a value; `None`: the value was in a process that has ended. Fails
-    /// if the host refers to as many as it may.
+    /// The kind and number under which the host knows a value; `None`: the value was in a process
+    /// that has ended. Fails if the host refers to as many as it may.
     pub(super) fn lend(&self, handle: &Handle) -> Result<Option<(&'static str, u32)>, Failure> {
         if let Some(host) = handle.0.downcast_ref::<HostValue>() {
             let is_here = Arc::ptr_eq(&host.unused, &self.unused.borrow());

@@ -1,4 +1,5 @@
-//! The socket at which a node host connects that is a service of its own (`flowgate node-host`), with a user of its own.
+//! The socket at which a node host connects that is a service of its own (`flowgate node-host`),
+//! with a user of its own.
 
 use crate::settings::{ENDPOINTS_SOCKET, HostSocket};
 use rustix::process::geteuid;
@@ -10,7 +11,8 @@ use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
-/// The time within which the second connection of a service follows the first one. Our choice: it makes both at once.
+/// The time within which the second connection of a service follows the first one. Our choice: it
+/// makes both at once.
 const SECOND_CONNECTION: Duration = Duration::from_secs(5);
 
 /// Bytes of the path of a Unix socket (`sun_path` of unix(7), without its end).
@@ -24,8 +26,8 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Makes the socket, and its directory if that is not there. The group decides who reaches it, the user of
-    /// a process whether it is answered.
+    /// Makes the socket, and its directory if that is not there. The group decides who reaches it,
+    /// the user of a process whether it is answered.
     pub(super) fn bind(socket: &HostSocket) -> io::Result<Self> {
         let directory = socket.path.parent().unwrap_or(Path::new("/"));
         check_length(directory)?;
@@ -72,7 +74,8 @@ impl Listener {
         }
     }
 
-    /// The next connection of a process whose user may connect (`SO_PEERCRED`), and the id of that process.
+    /// The next connection of a process whose user may connect (`SO_PEERCRED`), and the id of that
+    /// process.
     async fn permitted(&self) -> io::Result<(UnixStream, Option<i32>)> {
         loop {
             let (stream, _) = self.socket.accept().await?;

@@ -1,10 +1,14 @@
-//! The node host: a process of Node.js with Node-RED's own runtime, which runs the nodes of npm packages. Both sides
-//! exchange frames over two sockets; `foreign_nodes` is what the engine's thread does with them.
+//! The node host: a process of Node.js with Node-RED's own runtime, which runs the nodes of npm
+//! packages. Both sides exchange frames over two sockets; `foreign_nodes` is what the engine's
+//! thread does with them.
 //!
-//! - `process` starts, watches and restarts the process, of the `program`, or `listener` waits for one that is a service; `reload` restarts it when packages have changed, `culprits` finds packages that end it; `connection` serves its sockets.
+//! - `process` starts, watches and restarts the process, of the `program`, or `listener` waits for
+//!   one that is a service; `reload` restarts it when packages have changed, `culprits` finds
+//!   packages that end it; `connection` serves its sockets.
 //! - `frame`, `received`, `values` and `handles` are the format of the frames.
 //! - `authority` is what frames of the process may name, `violations` counts and logs the others.
-//! - `deployment` sends it the flow set, `reports` reads what its nodes report, `questions` answers what it asks; `outgoing` is what is on its way to it.
+//! - `deployment` sends it the flow set, `reports` reads what its nodes report, `questions` answers
+//!   what it asks; `outgoing` is what is on its way to it.
 //! - `host/*.js` is the program that runs in the process.
 
 mod authority;
@@ -60,11 +64,13 @@ use value::{Failure, Message, Value};
 use values::Encoded;
 use violations::Violations;
 
-/// The part of `queue_bytes` that may be on its way to the host before the sources of its flows pause. Our choice.
+/// The part of `queue_bytes` that may be on its way to the host before the sources of its flows
+/// pause. Our choice.
 const PAUSE: usize = 4;
 
-/// Bytes that may be on their way to the host, at most; then messages to it are errors. Our choice: what the engine's
-/// queues let through after sources have paused, and one message of the largest size.
+/// Bytes that may be on their way to the host, at most; then messages to it are errors. Our choice:
+/// what the engine's queues let through after sources have paused, and one message of the largest
+/// size.
 const MAX_IN_FLIGHT: usize = 2 * MAX_FRAME;
 
 /// The node host, as the engine's thread has it.
@@ -103,7 +109,8 @@ pub(crate) struct NodeHost {
     epochs: RefCell<FxHashMap<SmolStr, u32>>,
     /// The nodes whose completed messages the process reports.
     watched: RefCell<FxHashSet<SmolStr>>,
-    /// Whether the engine's own nodes are being stopped and started: what the process sends is held meanwhile.
+    /// Whether the engine's own nodes are being stopped and started: what the process sends is held
+    /// meanwhile.
     is_holding: Cell<bool>,
     held: RefCell<Vec<Event>>,
     held_bytes: Cell<usize>,
@@ -183,7 +190,8 @@ impl NodeHost {
         }))
     }
 
-    /// Hands a message to the node of this running id. Fails if the host does not run, or too much waits for it.
+    /// Hands a message to the node of this running id. Fails if the host does not run, or too much
+    /// waits for it.
     pub(crate) fn deliver(&self, id: &str, message: &Message) -> Result<(), Failure> {
         if self.state.get() == State::Down {
             return Err(Failure::error("the node host does not run"));
@@ -270,14 +278,14 @@ impl NodeHost {
         stores.is_some_and(|stores| stores.iter().any(|store| store == name))
     }
 
-    /// Whether a package has this type; no package has any before the process was ready.
+    /// Returns whether a package has this type; no package has any before the process was ready.
     pub(crate) fn has(&self, kind: &str) -> bool {
         let types = self.types.borrow();
         types.as_ref().is_some_and(|types| types.contains(kind))
     }
 
-    /// Whether a package has this type, or may have it, because the process has not loaded its packages yet, or without
-    /// some of them.
+    /// Returns whether a package has this type, or may have it, because the process has not loaded
+    /// its packages yet, or without some of them.
     pub(crate) fn may_have(&self, kind: &str) -> bool {
         let types = self.types.borrow();
         let is_complete = self.culprits.borrow().left_out().is_empty();
@@ -394,7 +402,8 @@ impl NodeHost {
         self.publish(Event::Ready);
     }
 
-    /// The first flow set of a process runs: the messages that waited go to its nodes, and deployments wait for it.
+    /// The first flow set of a process runs: the messages that waited go to its nodes, and
+    /// deployments wait for it.
     pub(crate) fn run(&self) {
         if self.state.get() != State::Starting {
             return;
@@ -406,7 +415,8 @@ impl NodeHost {
         self.outgoing.borrow_mut().send_early();
     }
 
-    /// The process has ended: nothing is on its way any more. What was is an error of the nodes that it was sent to.
+    /// The process has ended: nothing is on its way any more. What was is an error of the nodes
+    /// that it was sent to.
     fn ended(&self) -> End {
         let end = self.reload.ended();
         self.state.set(State::Down);
@@ -451,7 +461,7 @@ impl NodeHost {
         self.before.take();
     }
 
-    /// Whether reports wait.
+    /// Returns whether reports wait.
     pub(crate) fn is_holding(&self) -> bool {
         self.is_holding.get()
     }
@@ -463,7 +473,7 @@ impl NodeHost {
         self.held.take()
     }
 
-    /// Whether the process runs its flow set.
+    /// Returns whether the process runs its flow set.
     pub(crate) fn is_running(&self) -> bool {
         self.state.get() == State::Running
     }
@@ -473,7 +483,7 @@ impl NodeHost {
         self.types.borrow().is_some()
     }
 
-    /// Whether the process has loaded its packages, and not run its first flow set yet.
+    /// Returns whether the process has loaded its packages, and not run its first flow set yet.
     pub(crate) fn is_starting(&self) -> bool {
         self.state.get() == State::Starting && self.types.borrow().is_some()
     }

@@ -1,5 +1,6 @@
-//! What is on its way to the process: frames that it has not taken, and messages that wait until its nodes have started. It
-//! is counted, so that sources can pause. Messages of a process that ends are given back.
+//! What is on its way to the process: frames that it has not taken, and messages that wait until
+//! its nodes have started. It is counted, so that sources can pause. Messages of a process that
+//! ends are given back.
 
 use bytes::Bytes;
 use smol_str::SmolStr;

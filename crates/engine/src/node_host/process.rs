@@ -1,5 +1,5 @@
-//! The process of the node host: started with a short environment in a process group of its own, and again, after a
-//! while, whenever it ends.
+//! The process of the node host: started with a short environment in a process group of its own,
+//! and again, after a while, whenever it ends.
 
 use super::NodeHost;
 use super::connection::{self, Pulse};
@@ -26,10 +26,12 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
-/// How long the first process waits for native flows to start, at most. Our choice: there may be no flows.
+/// How long the first process waits for native flows to start, at most. Our choice: there may be no
+/// flows.
 const FIRST_FLOWS: Duration = Duration::from_secs(1);
 
-/// Pings that a process must have lived for, so that its end counts as the first one again: a minute.
+/// Pings that a process must have lived for, so that its end counts as the first one again: a
+/// minute.
 const SETTLED: u32 = 12;
 
 /// Kills the processes of the group when dropped: the host, and what its packages have started.
@@ -181,7 +183,8 @@ fn spawn(settings: &settings::NodeHost) -> io::Result<Started> {
     })
 }
 
-/// Waits for the service, `start_timeout` long: after that messages to foreign nodes no longer wait for it.
+/// Waits for the service, `start_timeout` long: after that messages to foreign nodes no longer wait
+/// for it.
 async fn accept(
     host: &NodeHost,
     socket: &settings::HostSocket,
@@ -206,8 +209,8 @@ async fn accept(
     })
 }
 
-/// Makes the directory of the sockets, and removes those of the process before. The host, which runs as our user, makes
-/// its own; no other account gets past the directory.
+/// Makes the directory of the sockets, and removes those of the process before. The host, which
+/// runs as our user, makes its own; no other account gets past the directory.
 fn sockets_directory(directory: &Path) -> io::Result<()> {
     check_length(directory)?;
     fs::DirBuilder::new()

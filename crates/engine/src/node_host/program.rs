@@ -6,8 +6,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Moves the sockets, which are standard input and output of this shell, to the descriptors 3 and 4; what packages write
-/// to standard output then goes to standard error. Node.js takes the shell's place.
+/// Moves the sockets, which are standard input and output of this shell, to the descriptors 3 and
+/// 4; what packages write to standard output then goes to standard error. Node.js takes the shell's
+/// place.
 const LAUNCH: &str = r#"exec "$0" "$@" 3<&0 4<&1 </dev/null >&2"#;
 
 const SHELL: &str = "/bin/sh";
@@ -32,9 +33,10 @@ const SOURCES: [(&str, &str); 14] = [
     ("values.js", include_str!("host/values.js")),
 ];
 
-/// The command that becomes the process of the node host, in a process group of its own. Its standard input and output are the
-/// two sockets of the engine, which it has to be given. `launcher`: the program that lets the system kill it when the
-/// caller's process ends (`flowgate with-parent`). `memory`: the heap of Node.js, bytes.
+/// The command that becomes the process of the node host, in a process group of its own. Its
+/// standard input and output are the two sockets of the engine, which it has to be given.
+/// `launcher`: the program that lets the system kill it when the caller's process ends
+/// (`flowgate with-parent`). `memory`: the heap of Node.js, bytes.
 pub fn command(launcher: Option<&Path>, node: &Path, memory: u64, directory: &Path) -> Command {
     let mut command = match launcher {
         None => Command::new(SHELL),

@@ -1,5 +1,5 @@
-//! Answers the node host's questions about contexts. The host waits for each answer, so that a value that a function node
-//! has set is what a foreign node reads next, and the reverse.
+//! Answers the node host's questions about contexts. The host waits for each answer, so that a
+//! value that a function node has set is what a foreign node reads next, and the reverse.
 
 use super::NodeHost;
 use super::frame;

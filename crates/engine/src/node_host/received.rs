@@ -1,4 +1,5 @@
-//! The frames that the node host sends, as they are read: one struct with the fields of all of them.
+//! The frames that the node host sends, as they are read: one struct with the fields of all of
+//! them.
 
 use super::handles::MAX_LENT;
 use crate::package_state::{MAX_REPORTED, ReportedRoute};
@@ -13,7 +14,8 @@ use std::marker::PhantomData;
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
-    /// The runtime and its packages are loaded: `sets`, `version` (of the runtime), `node` (version of Node.js).
+    /// The runtime and its packages are loaded: `sets`, `version` (of the runtime), `node` (version
+    /// of Node.js).
     Ready,
     /// The host loads this `package`; none: it has loaded all.
     Loading,
@@ -31,9 +33,11 @@ pub(super) enum Kind {
     Complete,
     /// A line of the log, of `node` if it is one's own: `content` is `{value}`.
     Log,
-    /// A message of a package for its part of the editor: `topic`, `data` and whether to `retain` it.
+    /// A message of a package for its part of the editor: `topic`, `data` and whether to `retain`
+    /// it.
     Published,
-    /// A question about a context, whose answer the host waits for: `act`, `scope`, `key`, `store`, `value`.
+    /// A question about a context, whose answer the host waits for: `act`, `scope`, `key`, `store`,
+    /// `value`.
     Context,
     /// The host has handed so many `bytes` of frames to its nodes.
     Taken,

@@ -1,5 +1,5 @@
-//! Restarts the process because its packages have changed: its nodes are stopped first; messages to them wait from when the
-//! next one starts.
+//! Restarts the process because its packages have changed: its nodes are stopped first; messages to
+//! them wait from when the next one starts.
 
 use super::{NodeHost, State};
 use serde_json::Value as Json;
@@ -40,7 +40,8 @@ impl Reload {
         self.disabled.borrow().as_slice().into()
     }
 
-    /// A process has loaded the packages. One that is about to end has not loaded those that are meant.
+    /// A process has loaded the packages. One that is about to end has not loaded those that are
+    /// meant.
     pub(super) fn ready(&self) {
         if !self.is_under_way.get() {
             for waiting in self.waiting.take() {
@@ -61,8 +62,8 @@ impl Reload {
 }
 
 impl NodeHost {
-    /// Ends the process once its nodes have closed. The next one loads the packages that are there then, also those that
-    /// were left out, without these node sets; then `ready` is sent.
+    /// Ends the process once its nodes have closed. The next one loads the packages that are there
+    /// then, also those that were left out, without these node sets; then `ready` is sent.
     pub(crate) fn reload(self: &Rc<Self>, disabled: Vec<String>, ready: oneshot::Sender<()>) {
         self.reload.disabled.replace(disabled);
         self.reload.waiting.borrow_mut().push(ready);

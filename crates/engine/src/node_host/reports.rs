@@ -1,5 +1,5 @@
-//! The reports of the node host: messages, errors, status, completed messages, log lines of its nodes. While a deployment
-//! stops and starts the engine's nodes, they wait.
+//! The reports of the node host: messages, errors, status, completed messages, log lines of its
+//! nodes. While a deployment stops and starts the engine's nodes, they wait.
 
 use super::NodeHost;
 use super::outgoing::Addressed;
@@ -11,7 +11,8 @@ use smol_str::SmolStr;
 use tokio::sync::OwnedSemaphorePermit;
 use value::{Failure, Message, Value};
 
-/// Bytes that wait for a deployment, at most; what comes after them is dropped. Our choice: as a frame.
+/// Bytes that wait for a deployment, at most; what comes after them is dropped. Our choice: as a
+/// frame.
 const MAX_HELD: usize = 64 << 20;
 
 /// An event of the node host, for the engine's thread.

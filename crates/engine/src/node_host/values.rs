@@ -1,5 +1,5 @@
-//! Values on their way to the node host and back: JSON, and an object with the key `$` for each kind of value that JSON
-//! lacks. `host/values.js` lists the kinds.
+//! Values on their way to the node host and back: JSON, and an object with the key `$` for each
+//! kind of value that JSON lacks. `host/values.js` lists the kinds.
 
 use super::handles::Handles;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ pub(super) struct Encoded<'a> {
     pub json: String,
     /// The bytes of its buffers.
     pub attachments: Vec<u8>,
-    /// Whether there are values that JSON lacks.
+    /// True if there are values that JSON lacks.
     pub escaped: bool,
     handles: &'a Handles,
 }

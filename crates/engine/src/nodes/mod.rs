@@ -139,12 +139,12 @@ pub fn types() -> impl Iterator<Item = &'static str> {
     all.map(|(kind, _)| *kind)
 }
 
-/// Whether the engine has this type.
+/// Returns whether the engine has this type.
 pub fn knows(kind: &str) -> bool {
     types().any(|known| known == kind)
 }
 
-/// Whether the engine lacks this type, which a package may have.
+/// Returns whether the engine lacks this type, which a package may have.
 pub(crate) fn is_foreign(kind: &str) -> bool {
     !matches!(kind, "tab" | "subflow" | "group") && !kind.starts_with("subflow") && !knows(kind)
 }

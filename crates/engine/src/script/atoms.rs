@@ -1,14 +1,15 @@
 //! The names of properties, known to both sides: `QuickJS`'s atom and our string for the same name.
 //!
-//! Making an atom from text, or text from an atom, costs more than everything else that is done with a
-//! small property; messages use the same few names over and over.
+//! Making an atom from text, or text from an atom, costs more than everything else that is done
+//! with a small property; messages use the same few names over and over.
 
 use rquickjs::{Atom, Ctx, Persistent, Result};
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use std::cell::RefCell;
 
-/// So many names are remembered; then all are forgotten, so that names that are data cannot fill memory.
+/// So many names are remembered; then all are forgotten, so that names that are data cannot fill
+/// memory.
 const REMEMBERED: usize = 2048;
 /// Longer names are data rather than names.
 const MAX_LENGTH: usize = 40;

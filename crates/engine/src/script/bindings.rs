@@ -37,7 +37,8 @@ pub(super) fn define(native: &JsObject<'_>, scripts: &Weak<Scripts>) -> Result<(
     contexts::define(native, scripts)
 }
 
-/// `send(messages, clone)`, which sends with the id of the given message, `sendWith(id, messages, clone)`; `done(msg)`.
+/// `send(messages, clone)`, which sends with the id of the given message,
+/// `sendWith(id, messages, clone)`; `done(msg)`.
 fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
     let weak = scripts.clone();
@@ -89,7 +90,8 @@ fn send_messages<'js>(
     Outputs::of(call).send(messages, id, is_late)
 }
 
-/// `resolved(result, msg, id)`, `rejected(thrown, msg, isNoted)`, `setUp(well)`: the outcomes of asynchronous code.
+/// `resolved(result, msg, id)`, `rejected(thrown, msg, isNoted)`, `setUp(well)`: the outcomes of
+/// asynchronous code.
 fn define_outcomes<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
     let weak = scripts.clone();

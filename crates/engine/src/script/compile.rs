@@ -1,7 +1,8 @@
 //! Compiles the code of nodes and, where that makes no difference, keeps no text of it.
 //!
-//! `QuickJS` keeps the text of each function for `Function.prototype.toString`, and that of inner functions again for each around them.
-//! Only bytecode that is written and read again is without (`JS_WRITE_OBJ_STRIP_SOURCE`); names, lines and columns stay in it.
+//! `QuickJS` keeps the text of each function for `Function.prototype.toString`, and that of inner
+//! functions again for each around them. Only bytecode that is written and read again is without
+//! (`JS_WRITE_OBJ_STRIP_SOURCE`); names, lines and columns stay in it.
 
 #![allow(
     unsafe_code,
@@ -12,8 +13,9 @@ use super::{failure, options};
 use rquickjs::{Ctx, Error, Function, Result, Value, qjs};
 use std::ffi::CString;
 
-/// The function that a node's code is. The text of it is kept if the code may ask for it, by `toString()` or `String(…)`, and if it
-/// may have classes, which `util.inspect` knows by their text.
+/// The function that a node's code is. The text of it is kept if the code may ask for it, by
+/// `toString()` or `String(…)`, and if it may have classes, which `util.inspect` knows by their
+/// text.
 pub(super) fn function<'js>(ctx: &Ctx<'js>, code: &str) -> Result<Function<'js>> {
     if code.contains("String") || code.contains("class") {
         ctx.eval_with_options(code, options(failure::FILE))
@@ -28,9 +30,10 @@ fn without_text<'js>(ctx: &Ctx<'js>, source: &str, file: &str) -> Result<Value<'
     let flags = qjs::JS_EVAL_TYPE_GLOBAL | qjs::JS_EVAL_FLAG_COMPILE_ONLY;
     let strip = qjs::JS_WRITE_OBJ_BYTECODE | qjs::JS_WRITE_OBJ_STRIP_SOURCE;
     let raw = ctx.as_raw().as_ptr();
-    // Safety: `raw` is alive as long as `ctx`, which is entered on this thread. `text` ends with a NUL behind the bytes that are
-    // counted. Each value that comes into being has one owner: `compiled` is freed here, `read` by `JS_EvalFunction`, `made` by the
-    // `Value`; so have the bytes, which `JS_ReadObject` copies from. They are what this library wrote a moment ago: it
+    // Safety: `raw` is alive as long as `ctx`, which is entered on this thread. `text` ends with a
+    // NUL behind the bytes that are counted. Each value that comes into being has one owner:
+    // `compiled` is freed here, `read` by `JS_EvalFunction`, `made` by the `Value`; so have the
+    // bytes, which `JS_ReadObject` copies from. They are what this library wrote a moment ago: it
     // trusts them, and no one else can have changed them.
     unsafe {
         let compiled = qjs::JS_Eval(

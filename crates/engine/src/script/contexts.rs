@@ -1,5 +1,5 @@
-//! `context`, `flow` and `global` for the library: what code reads from a store, or puts there, is the stored object
-//! itself, as in Node-RED.
+//! `context`, `flow` and `global` for the library: what code reads from a store, or puts there, is
+//! the stored object itself, as in Node-RED.
 
 use super::failure::throw;
 use super::node_state::Invocation;

@@ -10,7 +10,8 @@ use value::{Failure, Message, Value};
 pub enum Effect {
     /// Send a message to the first output; the code has finished with it.
     Pass(Message),
-    /// Send a message to the one node at the first output, which takes it as it is; the code has finished with it.
+    /// Send a message to the one node at the first output, which takes it as it is; the code has
+    /// finished with it.
     Feed(ScriptMessage),
     /// Send a message to the first output.
     SendFirst(Message),

@@ -3,8 +3,8 @@
 use super::from_js;
 use rquickjs::{ArrayBuffer, Ctx, Function, Object as JsObject, Result, String as JsString};
 
-/// Gives the library what it needs for encodings: `utf8(text)` and `base64(text)` make an `ArrayBuffer`,
-/// `utf8Text(base64)` a string.
+/// Gives the library what it needs for encodings: `utf8(text)` and `base64(text)` make an
+/// `ArrayBuffer`, `utf8Text(base64)` a string.
 pub(super) fn define(native: &JsObject<'_>) -> Result<()> {
     native.set("utf8", Function::new(native.ctx().clone(), utf8)?)?;
     native.set("base64", Function::new(native.ctx().clone(), base64)?)?;

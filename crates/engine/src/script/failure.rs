@@ -1,4 +1,5 @@
-//! Exceptions of JavaScript as failures with the line of the user's code, and failures as exceptions.
+//! Exceptions of JavaScript as failures with the line of the user's code, and failures as
+//! exceptions.
 
 use super::syntax::SyntaxError;
 use super::v8_messages;
@@ -39,7 +40,8 @@ pub(super) fn pending(scripts: &Scripts, ctx: &Ctx<'_>) -> Failure {
     thrown_by_code(scripts, ctx, &thrown)
 }
 
-/// The pending exception, or that the time was over, while a module was loaded. Says in which file, if that is known.
+/// The pending exception, or that the time was over, while a module was loaded. Says in which file,
+/// if that is known.
 pub(super) fn of_loading(scripts: &Scripts, ctx: &Ctx<'_>, module: &str) -> Failure {
     let cause = pending(scripts, ctx);
     let reason = match cause.name.as_str() {
@@ -67,9 +69,9 @@ pub(super) fn timed_out(limit: Duration) -> Failure {
     }
 }
 
-/// A thrown value as a failure. Of all errors only a `ReferenceError` contains its position, and its name twice, as
-/// observed on Node-RED 4.1: `ReferenceError: ReferenceError: x is not defined (line 2, col 1)`. The others have their
-/// stack.
+/// A thrown value as a failure. Of all errors only a `ReferenceError` contains its position, and
+/// its name twice, as observed on Node-RED 4.1:
+/// `ReferenceError: ReferenceError: x is not defined (line 2, col 1)`. The others have their stack.
 pub(super) fn thrown_by_code<'js>(
     scripts: &Scripts,
     ctx: &Ctx<'js>,
@@ -98,7 +100,8 @@ pub(super) fn thrown_by_code<'js>(
     failure
 }
 
-/// The message with the thrown error in it; catch nodes find it as `_error` (docs/reference/node-red-engine.md §4.3).
+/// The message with the thrown error in it; catch nodes find it as `_error`
+/// (docs/reference/node-red-engine.md §4.3).
 pub(super) fn noted(failure: &Failure, mut message: Message) -> Message {
     if !failure.name.is_empty() && failure.code != OUT_OF_TIME {
         message.set("error", Value::Error(Arc::new(failure.clone())));
@@ -124,8 +127,8 @@ pub(super) fn of_syntax(ctx: &Ctx<'_>, whole: &str) -> SyntaxError {
     SyntaxError::new(error, whole, line, column)
 }
 
-/// The stack with the user's own line numbers, without the library's frames, and the innermost place, if that is in the
-/// user's code and not in a module.
+/// The stack with the user's own line numbers, without the library's frames, and the innermost
+/// place, if that is in the user's code and not in a module.
 fn relocate(stack: &str) -> (String, Option<(u32, u32)>) {
     let mut own = String::new();
     let mut innermost = None;

@@ -1,7 +1,8 @@
 //! JavaScript values as ours: always a copy, always finite.
 //!
-//! Values that a message cannot carry become the nearest ones that it can: a `Map` an object, a `Set` an array, a typed
-//! array of numbers an array, a function or symbol `undefined`, a value inside itself `[Circular]`.
+//! Values that a message cannot carry become the nearest ones that it can: a `Map` an object, a
+//! `Set` an array, a typed array of numbers an array, a function or symbol `undefined`, a value
+//! inside itself `[Circular]`.
 
 use super::Scripts;
 use base64::Engine as _;
@@ -22,7 +23,8 @@ pub(super) fn value<'js>(scripts: &Scripts, ctx: &Ctx<'js>, value: &JsValue<'js>
     exactly(scripts, ctx, value).map(|(value, _)| value)
 }
 
-/// The message with the properties of the object in place of the `visible` ones. The object has no others.
+/// The message with the properties of the object in place of the `visible` ones. The object has no
+/// others.
 pub(super) fn merged(
     scripts: &Scripts,
     object: &JsObject<'_>,
@@ -61,7 +63,8 @@ pub(super) fn names(scripts: &Scripts, object: &JsObject<'_>) -> Result<Vec<Smol
     atoms.map(name).collect()
 }
 
-/// Whether both are the same primitive value, so that the message need not be copied to change it.
+/// Returns whether both are the same primitive value, so that the message need not be copied to
+/// change it.
 fn is_same(old: &Value, new: &Value) -> bool {
     match (old, new) {
         (Value::Number(old), Value::Number(new)) => old.to_bits() == new.to_bits(),
@@ -72,7 +75,8 @@ fn is_same(old: &Value, new: &Value) -> bool {
     }
 }
 
-/// Any value, and whether a value made of the result would be the same again, but for the identity of objects.
+/// Any value, and whether a value made of the result would be the same again, but for the identity
+/// of objects.
 pub(super) fn exactly<'js>(
     scripts: &Scripts,
     ctx: &Ctx<'js>,
@@ -89,7 +93,8 @@ pub(super) fn exactly<'js>(
     Ok((value, reading.is_exact.get()))
 }
 
-/// The length of an array that is not too long to be read. (`Array::len` panics where the length is no 32-bit integer.)
+/// The length of an array that is not too long to be read. (`Array::len` panics where the length is
+/// no 32-bit integer.)
 pub(super) fn length(array: &Array<'_>) -> Result<usize> {
     let length: f64 = array.as_object().get(PredefinedAtom::Length)?;
     if length > f64::from(MAX_PARTS) {
@@ -118,8 +123,8 @@ pub(super) fn text<'js>(ctx: &Ctx<'js>, string: &JsString<'js>) -> Result<SmolSt
     }
 }
 
-/// Bytes from what `Uint8Array.prototype.toBase64` made of them: `QuickJS`'s memory is never read directly, which would
-/// need `unsafe`.
+/// Bytes from what `Uint8Array.prototype.toBase64` made of them: `QuickJS`'s memory is never read
+/// directly, which would need `unsafe`.
 pub(super) fn bytes(ctx: &Ctx<'_>, encoded: &str) -> Result<Bytes> {
     STANDARD
         .decode(encoded)
@@ -245,7 +250,7 @@ impl<'js> Reading<'_, 'js> {
         self.foreign(value, &inside)
     }
 
-    /// Whether the object is as if written `{…}` in a node's code.
+    /// Returns whether the object is as if written `{…}` in a node's code.
     fn is_plain(&self, object: &JsObject<'js>) -> bool {
         if object.is_proxy() {
             return false;

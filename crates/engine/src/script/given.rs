@@ -1,4 +1,5 @@
-//! A message as code has it: an object with some of its properties, and all that the object does not have.
+//! A message as code has it: an object with some of its properties, and all that the object does
+//! not have.
 
 use super::{Scripts, from_js, to_js};
 use rquickjs::{Ctx, Object as JsObject, Persistent, Result, Value as JsValue};
@@ -121,7 +122,7 @@ impl Given {
         Ok(())
     }
 
-    /// Whether the object has this property, or may have it.
+    /// Returns whether the object has this property, or may have it.
     pub(super) fn has(&self, name: &str) -> bool {
         let present = self.present.as_ref();
         present.is_none_or(|present| present.iter().any(|present| present == name))

@@ -1,4 +1,5 @@
-//! `JSONata` for `RED.util.evaluateJSONataExpression`: evaluated in Rust, in the context of the node whose code runs.
+//! `JSONata` for `RED.util.evaluateJSONataExpression`: evaluated in Rust, in the context of the
+//! node whose code runs.
 
 use super::failure::throw;
 use super::node_state::Invocation;
@@ -12,7 +13,8 @@ use std::rc::Weak;
 use value::Message;
 
 /// Gives the library `checkJsonata(text)`, which throws if the text is no expression, and
-/// `jsonata(text, input, isMessage, now)`, which answers its value; a message is seen as in Node-RED's nodes.
+/// `jsonata(text, input, isMessage, now)`, which answers its value; a message is seen as in
+/// Node-RED's nodes.
 pub(super) fn define<'js>(native: &Object<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
     native.set("checkJsonata", Function::new(ctx.clone(), check)?)?;
@@ -43,8 +45,8 @@ pub(super) fn define<'js>(native: &Object<'js>, scripts: &Weak<Scripts>) -> Resu
     native.set("jsonata", Function::new(ctx.clone(), evaluate)?)
 }
 
-/// Gives the expression the objects of the context stores as they are now. No code of a node runs meanwhile: it could
-/// not use the stores.
+/// Gives the expression the objects of the context stores as they are now. No code of a node runs
+/// meanwhile: it could not use the stores.
 fn snapshot(call: &Invocation<'_>, ctx: &Ctx<'_>) {
     let current = call.scripts.current.take();
     let mut contexts = call.state.node.contexts.borrow_mut();

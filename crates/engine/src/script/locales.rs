@@ -1,5 +1,5 @@
-//! How languages write dates and numbers, for `Intl` and `toLocaleString`: facts of the Unicode CLDR, which
-//! `locales/generate.mjs` takes from Node.js; `locales/LICENSE` is theirs.
+//! How languages write dates and numbers, for `Intl` and `toLocaleString`: facts of the Unicode
+//! CLDR, which `locales/generate.mjs` takes from Node.js; `locales/LICENSE` is theirs.
 
 /// The facts about a language and its regions, as JSON; `None`: it is not known.
 pub(super) fn data(language: &str) -> Option<&'static str> {

@@ -1,13 +1,15 @@
-//! Finds the properties of its message that a function's code can see, so that only those are converted.
+//! Finds the properties of its message that a function's code can see, so that only those are
+//! converted.
 //!
-//! Code sees all of them as soon as it does anything with `msg` but read and write named properties, return it, or send
-//! it before it returns. This reads the words of a source without parsing it; where they could mean several things, the
-//! code sees everything.
+//! Code sees all of them as soon as it does anything with `msg` but read and write named
+//! properties, return it, or send it before it returns. This reads the words of a source without
+//! parsing it; where they could mean several things, the code sees everything.
 
 use super::tokens::{ARROW, REGEX, TEXT, is_word};
 use smol_str::SmolStr;
 
-/// Code with one of these words may reach the message without naming it, or make properties mean something else.
+/// Code with one of these words may reach the message without naming it, or make properties mean
+/// something else.
 const OPAQUE: [&str; 7] = [
     "arguments",
     "await",
@@ -58,7 +60,8 @@ pub(super) fn visible(tokens: &[&str]) -> Option<Box<[SmolStr]>> {
         ..
     } = reading;
     let is_balanced = reading.braces.is_empty() && reading.parens.is_empty();
-    // A property that is deleted and set again goes to the end, behind those that the code does not see.
+    // A property that is deleted and set again goes to the end, behind those that the code does not
+    // see.
     if !is_balanced || deleted.iter().any(|name| visible.contains(name)) {
         return None;
     }
@@ -66,8 +69,8 @@ pub(super) fn visible(tokens: &[&str]) -> Option<Box<[SmolStr]>> {
     Some(visible.into())
 }
 
-/// Whether `node` can be the same object for all messages: the code only calls methods of it that do not depend on the
-/// message, or `send` before it returns.
+/// Returns whether `node` can be the same object for all messages: the code only calls methods of
+/// it that do not depend on the message, or `send` before it returns.
 pub(super) fn shares_node(tokens: &[&str]) -> bool {
     let nests = |token: &&str| [ARROW, "await", "class", "function"].contains(token);
     let is_flat = !tokens.iter().any(nests) && visible(tokens).is_some();
@@ -101,7 +104,7 @@ struct Reading<'a> {
     parens: Vec<&'a str>,
     /// The word before the parenthesis that was closed last.
     closed: &'a str,
-    /// Whether there was a function without braces: its end is unknown.
+    /// True if there was a function without braces: its end is unknown.
     has_arrow: bool,
     visible: Vec<SmolStr>,
     /// Properties that the code only deletes.
@@ -109,7 +112,8 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Reads what begins at this token; returns where the next begins. `None`: the code sees everything.
+    /// Reads what begins at this token; returns where the next begins. `None`: the code sees
+    /// everything.
     fn read(&mut self, at: usize) -> Option<usize> {
         match self.tokens[at] {
             "(" => self.parens.push(self.token(at, -1)),
@@ -157,7 +161,8 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The end of `msg`, or of a list with it, that begins here and leaves the code at once; `None` if it is neither.
+    /// The end of `msg`, or of a list with it, that begins here and leaves the code at once; `None`
+    /// if it is neither.
     fn outlet(&self, at: usize) -> Option<usize> {
         match self.token(at, 0) {
             _ if self.braces.contains(&Brace::Function) => return None,
@@ -225,8 +230,8 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Whether a `/` may be read wrongly, or a comment of HTML begins here. `closed` is the word before the parenthesis that
-/// was closed last.
+/// Returns whether a `/` may be read wrongly, or a comment of HTML begins here. `closed` is the
+/// word before the parenthesis that was closed last.
 pub(super) fn is_doubtful(tokens: &[&str], at: usize, closed: &str) -> bool {
     let token = |offset: isize| {
         let at = at.checked_add_signed(offset);

@@ -1,11 +1,12 @@
 //! JavaScript of function nodes: `QuickJS`, and what Node-RED's sandbox offers
 //! (docs/reference/node-red-engine.md §4.3).
 //!
-//! [`Scripts`] is one engine thread's JavaScript: a runtime with a memory limit and a clock, and a realm that holds the
-//! library (`Buffer`, `URL`, `util`, `RED` …), evaluated once and frozen. Each function node has a [`Sandbox`]: its code
-//! runs in a realm with a global object of its own, into which the library is put, or in one that is frozen and that
-//! nodes share; see [`realm`]. A sandbox has no access to [`super::node::Host`]: the code's actions come out as
-//! [`Effect`]s, which the node carries out.
+//! [`Scripts`] is one engine thread's JavaScript: a runtime with a memory limit and a clock, and a
+//! realm that holds the library (`Buffer`, `URL`, `util`, `RED` …), evaluated once and frozen. Each
+//! function node has a [`Sandbox`]: its code runs in a realm with a global object of its own, into
+//! which the library is put, or in one that is frozen and that nodes share; see [`realm`]. A
+//! sandbox has no access to [`super::node::Host`]: the code's actions come out as [`Effect`]s,
+//! which the node carries out.
 //!
 //! Modules that a node asks for live in its own realm; see [`modules`].
 //!
@@ -74,7 +75,8 @@ use std::time::{Duration, Instant};
 use syntax::SyntaxError;
 use value::{Failure, Handle};
 
-/// The JavaScript features that every realm has: no `DOMException`, `atob`, `performance`, as in Node-RED's sandbox.
+/// The JavaScript features that every realm has: no `DOMException`, `atob`, `performance`, as in
+/// Node-RED's sandbox.
 type Common = (
     intrinsic::Date,
     intrinsic::Eval,
@@ -86,7 +88,8 @@ type Common = (
     intrinsic::WeakRef,
 );
 
-/// Features that take a third of a realm's memory: a realm has them if its code mentions one, see [`source::uses`].
+/// Features that take a third of a realm's memory: a realm has them if its code mentions one, see
+/// [`source::uses`].
 type Collections = (intrinsic::MapSet, intrinsic::TypedArrays);
 
 /// The library's files, in the order in which they build on one another.
@@ -123,7 +126,8 @@ const CHECKED: usize = 4096;
 pub struct Scripts {
     // Fields are dropped in this order: those that refer to the runtime go before it.
     names: Names,
-    /// The prototypes of plain objects in the realms of all nodes: functions share objects through the context stores.
+    /// The prototypes of plain objects in the realms of all nodes: functions share objects through
+    /// the context stores.
     plains: RefCell<FxHashSet<Persistent<Object<'static>>>>,
     library: OnceCell<Library>,
     shared: OnceCell<SharedRealm>,
@@ -174,8 +178,8 @@ struct Library {
     realm: Context,
 }
 
-/// The time limit of the running code. The clock is read only when `QuickJS` checks for interrupts, so that short runs
-/// cost nothing: the first check (after some 10,000 steps) starts it.
+/// The time limit of the running code. The clock is read only when `QuickJS` checks for interrupts,
+/// so that short runs cost nothing: the first check (after some 10,000 steps) starts it.
 #[derive(Default)]
 struct Clock {
     limit: Cell<Duration>,
@@ -235,7 +239,8 @@ impl Scripts {
         }))
     }
 
-    /// Checks that the source is the body of a function, without running any of it; the error contains the line.
+    /// Checks that the source is the body of a function, without running any of it; the error
+    /// contains the line.
     fn check(&self, source: &str) -> Result<Body, SyntaxError> {
         let key = crypto::sha256(source.as_bytes());
         if let Some(known) = self.checked.borrow().get(&key) {
@@ -255,8 +260,9 @@ impl Scripts {
         self.bytes.get()
     }
 
-    /// Whether one more message may wait as a JavaScript object. Nothing counts them one by one: together they take no
-    /// more than the queue of a flow may, and leave half of the memory to the code that runs.
+    /// Returns whether one more message may wait as a JavaScript object. Nothing counts them one by
+    /// one: together they take no more than the queue of a flow may, and leave half of the memory
+    /// to the code that runs.
     fn has_room(&self) -> bool {
         let bytes = self.bytes.get();
         if Rc::strong_count(&self.waits) == 1 {
@@ -265,8 +271,8 @@ impl Scripts {
         bytes <= self.bytes_before.get() + self.room && bytes <= self.memory_limit / 2
     }
 
-    /// Parses by making the function in an empty realm: text that ends the function early runs there, with nothing
-    /// to reach and the clock ticking.
+    /// Parses by making the function in an empty realm: text that ends the function early runs
+    /// there, with nothing to reach and the clock ticking.
     fn parse(&self, source: &str) -> Result<Body, SyntaxError> {
         let checker = if let Some(checker) = self.checker.get() {
             checker
@@ -312,12 +318,12 @@ impl Scripts {
         Ok(self.shared.get_or_init(|| made))
     }
 
-    /// Ends what an invocation has left pending, so that it does not run in that of another node. Must not be called
-    /// from inside a realm.
+    /// Ends what an invocation has left pending, so that it does not run in that of another node.
+    /// Must not be called from inside a realm.
     ///
-    /// `QuickJS` cannot forget jobs, only run them; but they can be run without a node, time, stack or memory:
-    /// callbacks do not begin, asynchronous functions end at the next `await`, loops at the next question to the clock,
-    /// and nothing new can become pending.
+    /// `QuickJS` cannot forget jobs, only run them; but they can be run without a node, time, stack
+    /// or memory: callbacks do not begin, asynchronous functions end at the next `await`, loops at
+    /// the next question to the clock, and nothing new can become pending.
     fn end_invocation(&self, realm: &Context) {
         self.current.replace(None);
         if self.runtime.is_job_pending() {
@@ -356,7 +362,7 @@ impl Scripts {
         Ok(self.library.get_or_init(|| Library { inside, realm }))
     }
 
-    /// Whether this is the prototype of plain objects in a node's realm.
+    /// Returns whether this is the prototype of plain objects in a node's realm.
     fn is_plain<'js>(&self, ctx: &Ctx<'js>, prototype: Object<'js>) -> bool {
         let prototype = Persistent::save(ctx, prototype);
         self.plains.borrow().contains(&prototype)
@@ -369,8 +375,9 @@ impl Scripts {
 }
 
 impl Drop for Scripts {
-    /// `QuickJS` aborts the process if anything of a runtime is still referred to when it is freed, as after a panic in
-    /// the midst of a call. An engine thread ends with the process, so the runtime is left to it.
+    /// `QuickJS` aborts the process if anything of a runtime is still referred to when it is freed,
+    /// as after a panic in the midst of a call. An engine thread ends with the process, so the
+    /// runtime is left to it.
     fn drop(&mut self) {
         std::mem::forget(self.runtime.clone());
     }

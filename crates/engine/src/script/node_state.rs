@@ -18,7 +18,8 @@ pub(super) enum Phase {
     Starting,
     /// Messages run.
     Ready,
-    /// The code cannot be parsed, or its setup failed: messages are dropped (docs/reference/node-red-engine.md §4.3).
+    /// The code cannot be parsed, or its setup failed: messages are dropped
+    /// (docs/reference/node-red-engine.md §4.3).
     Broken,
 }
 
@@ -61,7 +62,7 @@ impl State {
         }
     }
 
-    /// Whether the node is done with a message when the function returns.
+    /// Returns whether the node is done with a message when the function returns.
     pub(super) fn auto_done(&self) -> bool {
         !self.program.uses.done
     }
@@ -85,7 +86,8 @@ impl State {
         (given.as_ref()).map_or(Value::Undefined, |given| given.id.clone())
     }
 
-    /// The first message of the effect that comes next is this object as it is when the code's run ends.
+    /// The first message of the effect that comes next is this object as it is when the code's run
+    /// ends.
     pub(super) fn defer<'js>(&self, ctx: &Ctx<'js>, object: &JsValue<'js>) {
         self.late.borrow_mut().push(Late {
             effect: self.effects.borrow().len(),

@@ -1,5 +1,5 @@
-//! Converts the values that a function returns or sends to messages for outputs (docs/reference/node-red-engine.md
-//! §3.1).
+//! Converts the values that a function returns or sends to messages for outputs
+//! (docs/reference/node-red-engine.md §3.1).
 
 use super::effect::Effect;
 use super::given::Given;
@@ -25,7 +25,7 @@ struct Found<'js> {
     messages: Vec<(usize, Message)>,
     /// The kinds of values that are no message, and whether each is no object either.
     others: Vec<(SmolStr, bool)>,
-    /// Whether the first message is sent as it is when the code's run ends.
+    /// True if the first message is sent as it is when the code's run ends.
     is_late: bool,
     first: Option<JsValue<'js>>,
 }
@@ -49,8 +49,8 @@ impl<'a, 'js> Outputs<'a, 'js> {
         }
     }
 
-    /// Sends the given message, if the value is that one and the code cannot see the id that it came with; returns whether it
-    /// is.
+    /// Sends the given message, if the value is that one and the code cannot see the id that it
+    /// came with; returns whether it is.
     pub(super) fn send_given(&self, value: &JsValue<'js>) -> Result<bool> {
         let given = given(self.state, value).filter(|given| !given.has("_msgid"));
         let Some(given) = given else {
@@ -61,8 +61,8 @@ impl<'a, 'js> Outputs<'a, 'js> {
         Ok(true)
     }
 
-    /// The function has returned: sends the result and, unless the code does so itself, is done with the `given`
-    /// message, which has this id.
+    /// The function has returned: sends the result and, unless the code does so itself, is done
+    /// with the `given` message, which has this id.
     pub(super) fn finish(
         &self,
         result: &JsValue<'js>,
@@ -101,8 +101,8 @@ impl<'a, 'js> Outputs<'a, 'js> {
         Ok(())
     }
 
-    /// Hands the object that the code returns to the next function as it is, with this id or its own, if nothing else
-    /// gets it; returns whether it did.
+    /// Hands the object that the code returns to the next function as it is, with this id or its
+    /// own, if nothing else gets it; returns whether it did.
     fn feed(&self, result: &JsValue<'js>, id: Option<&Value>) -> Result<bool> {
         let (scripts, state) = (self.scripts, self.state);
         if !state.feeds.get() || !state.shares_realm.get() || !scripts.has_room() {
@@ -126,7 +126,7 @@ impl<'a, 'js> Outputs<'a, 'js> {
         Ok(true)
     }
 
-    /// Whether the object is as if written `{…}`.
+    /// Returns whether the object is as if written `{…}`.
     fn is_plain(&self, object: &JsObject<'js>) -> bool {
         let plain = self.state.plain.borrow();
         let prototype = object.get_prototype();
@@ -142,8 +142,8 @@ impl<'a, 'js> Outputs<'a, 'js> {
         Ok(())
     }
 
-    /// Converts the messages that were sent without a copy, now that the code's run ends. One that cannot be converted
-    /// any more is sent as it was.
+    /// Converts the messages that were sent without a copy, now that the code's run ends. One that
+    /// cannot be converted any more is sent as it was.
     pub(super) fn catch_up(&self) {
         for Late { effect, object } in self.state.take_late() {
             let object = object.restore(self.ctx);
@@ -174,10 +174,10 @@ impl<'a, 'js> Outputs<'a, 'js> {
         from_js::value(self.scripts, self.ctx, value)
     }
 
-    /// Sends a message, or a list with one entry an output: a message, a list of messages, or nothing.
-    /// A value that is no message is an error; one that is no object either is reported a second time beside messages.
-    /// Messages get this id, that of the received message. The first one, if it `is_late`, is sent as it is when the
-    /// code's run ends.
+    /// Sends a message, or a list with one entry an output: a message, a list of messages, or
+    /// nothing. A value that is no message is an error; one that is no object either is reported a
+    /// second time beside messages. Messages get this id, that of the received message. The first
+    /// one, if it `is_late`, is sent as it is when the code's run ends.
     pub(super) fn send(&self, result: &JsValue<'js>, id: &Value, is_late: bool) -> Result<()> {
         // Most send one message.
         if !is_late

@@ -1,5 +1,5 @@
-//! What function nodes of the same code have together, as instances of a subflow do: its text, what it uses, and the code compiled for
-//! the realm that nodes share.
+//! What function nodes of the same code have together, as instances of a subflow do: its text, what
+//! it uses, and the code compiled for the realm that nodes share.
 
 use super::source::{self, Uses};
 use rquickjs::{Function, Persistent};
@@ -19,7 +19,8 @@ pub(super) struct Program {
 
 /// Code in the realm that nodes share.
 pub(super) struct SharedCode {
-    /// What each node has for itself and the code names: `function` takes it and answers that of the node. None: it is that function.
+    /// What each node has for itself and the code names: `function` takes it and answers that of
+    /// the node. None: it is that function.
     pub(super) names: Vec<&'static str>,
     pub(super) function: Persistent<Function<'static>>,
 }

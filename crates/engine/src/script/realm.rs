@@ -1,9 +1,9 @@
-//! The realm in which a function node's code runs: one of its own, or the one that all nodes share whose code cannot tell
-//! the difference, see [`super::sharing`].
+//! The realm in which a function node's code runs: one of its own, or the one that all nodes share
+//! whose code cannot tell the difference, see [`super::sharing`].
 //!
-//! The shared realm is frozen, so that no node can change what another one finds there, whatever its code does. What
-//! each node has for itself is in the global object of its own realm; in the shared one it surrounds the code as the
-//! parameters of a function.
+//! The shared realm is frozen, so that no node can change what another one finds there, whatever
+//! its code does. What each node has for itself is in the global object of its own realm; in the
+//! shared one it surrounds the code as the parameters of a function.
 
 use super::program::{Program, SharedCode};
 use super::sharing::Sharing;
@@ -23,7 +23,7 @@ pub(super) struct Realm {
     /// The prototype of plain objects; it also leads to the realm.
     plain: Persistent<JsObject<'static>>,
     pub(super) is_shared: bool,
-    /// Whether the code may name what the node has for itself.
+    /// True if the code may name what the node has for itself.
     pub(super) names_own: bool,
     pub(super) context: Context,
 }

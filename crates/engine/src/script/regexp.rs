@@ -1,6 +1,8 @@
-//! Regular expressions in `QuickJS`, for searches that may take long: it counts steps and can be stopped.
+//! Regular expressions in `QuickJS`, for searches that may take long: it counts steps and can be
+//! stopped.
 //!
-//! Each thread has a runtime of its own for them, made when first needed. Nothing but the functions below runs in it.
+//! Each thread has a runtime of its own for them, made when first needed. Nothing but the functions
+//! below runs in it.
 
 use rquickjs::function::IntoArgs;
 use rquickjs::{CatchResultExt, Context, FromJs, Function, Runtime, context::intrinsic};
@@ -10,13 +12,15 @@ use std::time::{Duration, Instant};
 use value::Failure;
 use value::regex::{BoundedSearch, RegExp, Source};
 
-/// The number of steps between two interrupt checks of `QuickJS` (`INTERRUPT_COUNTER_INIT` in `libregexp.c`).
+/// The number of steps between two interrupt checks of `QuickJS` (`INTERRUPT_COUNTER_INIT` in
+/// `libregexp.c`).
 const STEPS_PER_QUESTION: u64 = 10_000;
-/// A search ends after this time too: steps within groups that are counted (`(){100000}`) take longer the more came
-/// before. Six times what the steps for a megabyte take, so that the steps decide and the same message has the same
-/// result everywhere.
+/// A search ends after this time too: steps within groups that are counted (`(){100000}`) take
+/// longer the more came before. Six times what the steps for a megabyte take, so that the steps
+/// decide and the same message has the same result everywhere.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(2);
-/// Bytes for one search besides its texts, and for the compiled expressions. V8 gives its backtracking stack as much.
+/// Bytes for one search besides its texts, and for the compiled expressions. V8 gives its
+/// backtracking stack as much.
 const MEMORY: usize = 64 << 20;
 /// Bytes of a text and of what becomes of it, for each byte given.
 const TEXT: usize = 8;
@@ -243,7 +247,8 @@ mod tests {
         );
     }
 
-    /// Each of the searches takes less than 10,000 steps, after which `QuickJS` checks for the first time.
+    /// Each of the searches takes less than 10,000 steps, after which `QuickJS` checks for the
+    /// first time.
     #[test]
     fn many_searches_of_few_steps_count_together() {
         let text = "a".repeat(1 << 16);
@@ -285,7 +290,8 @@ mod tests {
         }
     }
 
-    /// Each step within counted groups takes longer than the one before: the steps alone would take hours.
+    /// Each step within counted groups takes longer than the one before: the steps alone would take
+    /// hours.
     #[test]
     fn a_search_of_few_slow_steps_is_stopped() {
         let began = std::time::Instant::now();
@@ -327,8 +333,8 @@ mod tests {
         }
     }
 
-    /// The two engines agree where either may be used. (`\w` with the flag `i` takes in `ſ` in regress, which it should
-    /// not.)
+    /// The two engines agree where either may be used. (`\w` with the flag `i` takes in `ſ` in
+    /// regress, which it should not.)
     #[test]
     fn a_search_has_the_same_result_in_both_engines() {
         let texts = ["", "abc", "a\nb", "ABC-12", "é😀x", "aaa", "\u{2028}z", "K"];
@@ -357,7 +363,8 @@ mod tests {
                     steps: 20_000_000,
                 };
                 for text in texts {
-                    // Without `u`, a character beyond U+FFFF is two to JavaScript, and one to regress.
+                    // Without `u`, a character beyond U+FFFF is two to JavaScript, and one to
+                    // regress.
                     if text.contains('😀') && !flags.contains('u') {
                         continue;
                     }

@@ -1,12 +1,14 @@
 //! Unhandled rejections of promises: errors that would otherwise be silent.
 //!
-//! They are kept for the current turn: its node takes them at its end, when all pending jobs have run.
+//! They are kept for the current turn: its node takes them at its end, when all pending jobs have
+//! run.
 
 use rquickjs::{Ctx, Persistent, Runtime, Value as JsValue};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// So many are remembered in one turn (ours): each keeps a promise alive, and each becomes an error in the log.
+/// So many are remembered in one turn (ours): each keeps a promise alive, and each becomes an error
+/// in the log.
 const REMEMBERED: usize = 100;
 
 type Kept = Persistent<JsValue<'static>>;

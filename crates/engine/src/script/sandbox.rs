@@ -1,6 +1,7 @@
 //! One function node's JavaScript: its code, in a realm of its own or in that which nodes share.
 //!
-//! The realm is chosen, and the code compiled, with the first message, or at start if there is setup code.
+//! The realm is chosen, and the code compiled, with the first message, or at start if there is
+//! setup code.
 
 use super::arrival::Arrival;
 use super::effect::Effect;
@@ -82,7 +83,8 @@ impl Sandbox {
         ]
     }
 
-    /// Checks the code, loads its modules and runs the setup code. Messages that come before that has finished wait.
+    /// Checks the code, loads its modules and runs the setup code. Messages that come before that
+    /// has finished wait.
     pub fn start(&mut self) -> Vec<Effect> {
         let pieces = [syntax::BODY, syntax::SETUP, syntax::CLEANUP];
         for (source, piece) in self.sources().iter().zip(pieces) {
@@ -141,7 +143,8 @@ impl Sandbox {
         Vec::new()
     }
 
-    /// Runs the function on a message of another function: on the object itself, if both run in the realm that nodes share.
+    /// Runs the function on a message of another function: on the object itself, if both run in the
+    /// realm that nodes share.
     pub(crate) fn call_script(&mut self, message: ScriptMessage) -> Vec<Effect> {
         if self.state.phase.get() == Phase::Ready
             && self.open().is_ok()
@@ -155,8 +158,9 @@ impl Sandbox {
         }
     }
 
-    /// Whether a complete node receives [`Effect::Done`]; without one the code's messages need not be converted for it.
-    /// `feeds`: whether one node gets what the code returns, and takes it as it is.
+    /// Whether a complete node receives [`Effect::Done`]; without one the code's messages need not
+    /// be converted for it. `feeds`: whether one node gets what the code returns, and takes it as
+    /// it is.
     pub(crate) fn wire(&mut self, watched: bool, feeds: bool) {
         self.state.watched.set(watched);
         self.state.feeds.set(feeds && !watched);
@@ -169,7 +173,8 @@ impl Sandbox {
         })
     }
 
-    /// Runs the close code and the `close` listeners; clears the status if the code ever showed one.
+    /// Runs the close code and the `close` listeners; clears the status if the code ever showed
+    /// one.
     pub fn close(&mut self) -> Vec<Effect> {
         self.waiting.clear();
         let mut effects = Vec::new();
@@ -238,8 +243,8 @@ impl Sandbox {
         loaded.realm.call(ctx, "nodeFor", (msg.clone(), id))
     }
 
-    /// Enters the realm, runs it until nothing more is pending, and returns the effects that the code requests. A
-    /// failure on the way is this node's error only.
+    /// Enters the realm, runs it until nothing more is pending, and returns the effects that the
+    /// code requests. A failure on the way is this node's error only.
     fn invoke<'a>(
         &mut self,
         arrival: Option<&'a Arrival>,
@@ -286,7 +291,8 @@ impl Sandbox {
         self.state.push(Effect::Error(failure, message));
     }
 
-    /// Reports the unhandled rejections of this invocation as errors of the node, without a message.
+    /// Reports the unhandled rejections of this invocation as errors of the node, without a
+    /// message.
     fn report_rejections(&self, ctx: &Ctx<'_>) {
         for reason in self.scripts.rejections.take() {
             if self.scripts.clock.expired.get() {

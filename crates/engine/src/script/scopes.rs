@@ -1,5 +1,5 @@
-//! Finds whether a source assigns names that it does not declare, which become global variables, without parsing it.
-//! Where its words could mean several things, it does.
+//! Finds whether a source assigns names that it does not declare, which become global variables,
+//! without parsing it. Where its words could mean several things, it does.
 
 use super::tokens::{ARROW, REGEX, is_word};
 use rustc_hash::FxHashMap;
@@ -63,7 +63,7 @@ impl Brackets {
     }
 }
 
-/// Whether an operator begins here that assigns what stands before it.
+/// Returns whether an operator begins here that assigns what stands before it.
 pub(super) fn is_assignment(tokens: &[&str], at: usize) -> bool {
     let token = |offset: usize| tokens.get(at + offset).copied().unwrap_or("");
     match [token(0), token(1), token(2), token(3)] {
@@ -77,7 +77,7 @@ pub(super) fn is_assignment(tokens: &[&str], at: usize) -> bool {
     }
 }
 
-/// Whether the source assigns a name that is not declared there, or may do so.
+/// Returns whether the source assigns a name that is not declared there, or may do so.
 pub(super) fn assigns_undeclared(tokens: &[&str], brackets: &Brackets) -> bool {
     let mut reading = Reading {
         tokens,
@@ -169,7 +169,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether the variable here is assigned.
+    /// Returns whether the variable here is assigned.
     fn is_assigned(&self, at: usize) -> bool {
         let is_loop = matches!(self.token(at + 1), "of" | "in")
             && self.before(at, 1) == "("
@@ -182,7 +182,8 @@ impl<'a> Reading<'a> {
         is_loop || (is_prefixed && !is_member) || is_assignment(self.tokens, at + 1)
     }
 
-    /// What is open in parentheses: the parameters of a function, which its body has too, or the variables of a loop.
+    /// What is open in parentheses: the parameters of a function, which its body has too, or the
+    /// variables of a loop.
     fn parenthesis(&mut self, at: usize) -> Option<Scope<'a>> {
         let end = self.brackets.pair(at);
         let before = self.before(at, 1);
@@ -271,7 +272,7 @@ impl<'a> Reading<'a> {
         Some(names)
     }
 
-    /// Whether an operand ends here.
+    /// Returns whether an operand ends here.
     fn ends_operand(&self, at: usize) -> bool {
         let token = self.tokens[at];
         matches!(token, ")" | "]" | "}")

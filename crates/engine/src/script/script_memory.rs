@@ -1,7 +1,8 @@
 //! The memory of JavaScript: the program's allocator, and a count of what `QuickJS` has of it.
 //!
-//! `QuickJS` counts as well, but tells only together with a walk over all objects. It asks for pieces of some kilobytes,
-//! from which it takes small objects itself, and for each large one, so that counting costs nothing.
+//! `QuickJS` counts as well, but tells only together with a walk over all objects. It asks for
+//! pieces of some kilobytes, from which it takes small objects itself, and for each large one, so
+//! that counting costs nothing.
 
 #![allow(unsafe_code, reason = "rquickjs takes an allocator by an unsafe trait")]
 
@@ -38,8 +39,8 @@ fn size(piece: *mut u8) -> usize {
     unsafe { RustAllocator::usable_size(piece) }
 }
 
-// Safety: all is that of `RustAllocator`, which keeps what the trait asks for; counting changes no pointer. `QuickJS`
-// gives back only what it got here, as the trait's callers promise.
+// Safety: all is that of `RustAllocator`, which keeps what the trait asks for; counting changes no
+// pointer. `QuickJS` gives back only what it got here, as the trait's callers promise.
 unsafe impl Allocator for ScriptMemory {
     fn alloc(&mut self, size: usize) -> *mut u8 {
         self.add(RustAllocator.alloc(size))

@@ -1,7 +1,7 @@
-//! A message that stays the JavaScript object that it is, on its way from one function to the next, also through nodes that
-//! pass on what they do not touch: neither is its content copied, however large it is, nor does the one function lose
-//! sight of what the other has changed (as in Node-RED, docs/reference/node-red-engine.md §3.1, where a message that goes to
-//! one node is not cloned).
+//! A message that stays the JavaScript object that it is, on its way from one function to the next,
+//! also through nodes that pass on what they do not touch: neither is its content copied, however
+//! large it is, nor does the one function lose sight of what the other has changed (as in Node-RED,
+//! docs/reference/node-red-engine.md §3.1, where a message that goes to one node is not cloned).
 
 use super::given::Given;
 use super::{Scripts, failure};
@@ -46,13 +46,13 @@ impl ScriptMessage {
         self
     }
 
-    /// Whether the id is in [`Self::rest`], if the message has one.
+    /// Returns whether the id is in [`Self::rest`], if the message has one.
     pub(crate) fn has_native_id(&self) -> bool {
         !self.given.has("_msgid")
     }
 
-    /// Takes the part of the message that native code has, with all that a node touches; the other properties stay
-    /// here. As [`Self::into_message`] otherwise.
+    /// Takes the part of the message that native code has, with all that a node touches; the other
+    /// properties stay here. As [`Self::into_message`] otherwise.
     pub(crate) fn read(&mut self, touches: &dyn Fn(&str) -> bool) -> Result<Message, Failure> {
         let present = self.given.present.as_ref();
         if present.is_none_or(|present| present.iter().any(|name| touches(name))) {
@@ -62,8 +62,8 @@ impl ScriptMessage {
         Ok(std::mem::take(&mut self.given.rest))
     }
 
-    /// The message, for a node that is no function. Runs getters and the like of the object, within the time limit. The
-    /// failure comes with what is known of the message without them.
+    /// The message, for a node that is no function. Runs getters and the like of the object, within
+    /// the time limit. The failure comes with what is known of the message without them.
     pub(crate) fn into_message(self) -> Result<Message, (Failure, Message)> {
         let Self { given, scripts, .. } = self;
         if given.present.as_ref().is_some_and(|names| names.is_empty()) {

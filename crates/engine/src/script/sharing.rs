@@ -1,8 +1,8 @@
 //! Decides from a function node's source whether its code may run in the realm that nodes share.
 //!
-//! That realm is frozen, so it is safe for any code. This is about code that would notice: code that changes built-in
-//! objects or the global object, or may do so. It reads the words of the source without parsing it; where they could
-//! mean such a thing, the node gets a realm of its own.
+//! That realm is frozen, so it is safe for any code. This is about code that would notice: code
+//! that changes built-in objects or the global object, or may do so. It reads the words of the
+//! source without parsing it; where they could mean such a thing, the node gets a realm of its own.
 
 use super::message_use::is_doubtful;
 use super::scopes::{Brackets, assigns_undeclared, is_assignment};
@@ -117,8 +117,8 @@ const CALLBACKS: [&str; 7] = [
     "parseInt",
 ];
 
-/// Methods that objects other than plain ones inherit: in a frozen realm an object cannot get one of its own by
-/// assignment.
+/// Methods that objects other than plain ones inherit: in a frozen realm an object cannot get one
+/// of its own by assignment.
 const INHERITED: [&str; 46] = [
     "add",
     "apply",
@@ -171,7 +171,7 @@ const INHERITED: [&str; 46] = [
 /// How the code of a node fits into the shared realm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sharing {
-    /// Whether the code names `node`, or anything else that each node has for itself.
+    /// True if the code names `node`, or anything else that each node has for itself.
     pub(super) names_own: bool,
 }
 
@@ -210,12 +210,12 @@ fn is_own(word: &str) -> bool {
     OWN.contains(&word)
 }
 
-/// Whether a token is not the name of a property behind a point.
+/// Returns whether a token is not the name of a property behind a point.
 fn is_variable(tokens: &[&str], at: usize) -> bool {
     at == 0 || !matches!(tokens[at - 1], "." | "?.")
 }
 
-/// Whether code with this token may change what others share, or is not understood.
+/// Returns whether code with this token may change what others share, or is not understood.
 fn is_opaque(tokens: &[&str], at: usize) -> bool {
     let token = tokens[at];
     let next = |offset: usize| tokens.get(at + offset).copied().unwrap_or("");
@@ -233,7 +233,7 @@ fn is_opaque(tokens: &[&str], at: usize) -> bool {
     }
 }
 
-/// Whether a built-in object is only called, asked for a property or handed to a function.
+/// Returns whether a built-in object is only called, asked for a property or handed to a function.
 fn is_read(tokens: &[&str], at: usize) -> bool {
     let before = at.checked_sub(1).map_or("", |at| tokens[at]);
     let mut end = at + 1;

@@ -12,7 +12,8 @@ pub(super) const LINES_BEFORE: u32 = 1;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Uses {
     pub(super) node: NodeUse,
-    /// `node.done()`: the code reports itself when it has finished. One with a reason does not count, as in Node-RED.
+    /// `node.done()`: the code reports itself when it has finished. One with a reason does not
+    /// count, as in Node-RED.
     pub(super) done: bool,
     /// Maps, sets, typed arrays, or something that may lead to them unseen.
     pub(super) collections: bool,
@@ -70,7 +71,7 @@ pub(super) enum NodeUse {
     OfMessage,
 }
 
-/// Whether the word names a collection, or the global object, or makes code of texts.
+/// Returns whether the word names a collection, or the global object, or makes code of texts.
 fn is_collection(word: &str) -> bool {
     matches!(
         word,
@@ -96,7 +97,7 @@ fn is_collection(word: &str) -> bool {
     ) || (word.ends_with("Array") && word != "Array" && word != "isArray")
 }
 
-/// Whether the code must be an asynchronous function.
+/// Returns whether the code must be an asynchronous function.
 fn awaits(tokens: &[&str]) -> bool {
     let mut before = "";
     tokens.iter().any(|token| {

@@ -51,7 +51,8 @@ impl StoredObject {
         read.call((object, steps(ctx, path)?))
     }
 
-    /// Writes a value of the code at a path inside; `undefined` deletes. False if a parent on the way is a primitive.
+    /// Writes a value of the code at a path inside; `undefined` deletes. False if a parent on the
+    /// way is a primitive.
     pub(super) fn set<'js>(
         &self,
         scripts: &Scripts,
@@ -73,7 +74,8 @@ impl StoredObject {
         object.ok_or(rquickjs::Error::Unknown)?.restore(ctx)
     }
 
-    /// Runs getters and the like of the object, in no node's name and within the time limit. `None` while code runs.
+    /// Runs getters and the like of the object, in no node's name and within the time limit. `None`
+    /// while code runs.
     fn enter<R>(
         &self,
         run: impl for<'js> FnOnce(&Scripts, &Ctx<'js>) -> Result<R>,

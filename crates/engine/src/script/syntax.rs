@@ -1,5 +1,5 @@
-//! Translates syntax errors into V8's words: the token that is one too many, and its position. `QuickJS` finds the same
-//! errors and words them differently.
+//! Translates syntax errors into V8's words: the token that is one too many, and its position.
+//! `QuickJS` finds the same errors and words them differently.
 
 use super::source;
 use super::tokens;
@@ -13,7 +13,8 @@ pub(super) struct SyntaxError {
     line: u32,
 }
 
-/// A piece of a function node's code, and how many lines Node-RED counts before it (observed on 4.1).
+/// A piece of a function node's code, and how many lines Node-RED counts before it (observed on
+/// 4.1).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece(&'static str, u32);
 

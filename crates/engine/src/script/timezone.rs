@@ -1,4 +1,5 @@
-//! Time zones by their names: the machine's own, and all others of the IANA database, which is part of the program.
+//! Time zones by their names: the machine's own, and all others of the IANA database, which is part
+//! of the program.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -34,8 +35,8 @@ pub(super) fn own() -> String {
     }
 }
 
-/// The number of seconds that a zone is ahead of UTC at a time, milliseconds since 1970; `None`: there is no such zone.
-/// Names match in any letter case (ECMA-402 §6.5).
+/// The number of seconds that a zone is ahead of UTC at a time, milliseconds since 1970; `None`:
+/// there is no such zone. Names match in any letter case (ECMA-402 §6.5).
 pub(super) fn offset(zone: &str, at: f64) -> Option<i32> {
     Some(jiff::tz::db().get(zone).ok()?.to_offset(time(at)).seconds())
 }
@@ -47,8 +48,8 @@ pub(super) fn short(zone: &str, at: f64) -> Option<String> {
     Some(info.abbreviation().to_owned())
 }
 
-/// A time with the same offset in every zone, in the years that the library knows: rules of the future repeat, and there
-/// are none of the distant past.
+/// A time with the same offset in every zone, in the years that the library knows: rules of the
+/// future repeat, and there are none of the distant past.
 #[allow(
     clippy::cast_possible_truncation,
     reason = "a time of JavaScript is whole and in range"

@@ -1,4 +1,5 @@
-//! The words and signs of a source, found without parsing it: comments, texts and regular expressions are skipped.
+//! The words and signs of a source, found without parsing it: comments, texts and regular
+//! expressions are skipped.
 
 /// The token of any text.
 pub(super) const TEXT: &str = "\"\"";
@@ -19,10 +20,11 @@ pub(super) fn tokens(source: &str) -> Vec<&str> {
     tokens.collect()
 }
 
-/// The words and signs of a source. Texts come out as [`TEXT`]; the content of `${}` comes out as code.
+/// The words and signs of a source. Texts come out as [`TEXT`]; the content of `${}` comes out as
+/// code.
 struct Tokens<'a> {
     rest: &'a str,
-    /// Whether a `/` here would begin a regular expression rather than divide.
+    /// True if a `/` here would begin a regular expression rather than divide.
     regex: bool,
     /// For every open brace, whether it is the `${` of a template.
     braces: Vec<bool>,

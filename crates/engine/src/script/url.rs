@@ -1,6 +1,7 @@
-//! Parses and writes URLs, queries and punycode for `URL`, `URLSearchParams` and the module `punycode`, with the crates
-//! `url`, `form_urlencoded` and `idna`, which follow the WHATWG standard and RFC 3492. Of the standard's tests, `url`
-//! differs in `file:` URLs with a host or with empty segments, and in the origin of `blob:` URLs.
+//! Parses and writes URLs, queries and punycode for `URL`, `URLSearchParams` and the module
+//! `punycode`, with the crates `url`, `form_urlencoded` and `idna`, which follow the WHATWG
+//! standard and RFC 3492. Of the standard's tests, `url` differs in `file:` URLs with a host or
+//! with empty segments, and in the origin of `blob:` URLs.
 
 use rquickjs::{Ctx, Function, IntoJs, Object as JsObject, Result, Value as JsValue};
 use url::{Url, form_urlencoded, quirks};
@@ -8,8 +9,8 @@ use url::{Url, form_urlencoded, quirks};
 /// Punycode takes quadratic time and cannot be interrupted; a label of DNS has 63 characters.
 const MAX_LABEL: usize = 4096;
 
-/// Defines `url(input, base)`, `urlWith(href, part, value)`, `queryPairs(text)` and `queryText(pairs)`. The result of
-/// unparsable text is `undefined`; strings must be well-formed.
+/// Defines `url(input, base)`, `urlWith(href, part, value)`, `queryPairs(text)` and
+/// `queryText(pairs)`. The result of unparsable text is `undefined`; strings must be well-formed.
 pub(super) fn define(native: &JsObject<'_>) -> Result<()> {
     let ctx = native.ctx();
     native.set("url", Function::new(ctx.clone(), parse)?)?;

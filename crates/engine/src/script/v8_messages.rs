@@ -1,8 +1,9 @@
-//! Translates errors into V8's words: flows compare them, and people search for them. `QuickJS` finds the same errors
-//! and words them differently. Only errors that leave a function are reworded; `error.message` inside the code stays as
-//! it is.
+//! Translates errors into V8's words: flows compare them, and people search for them. `QuickJS`
+//! finds the same errors and words them differently. Only errors that leave a function are
+//! reworded; `error.message` inside the code stays as it is.
 
-/// V8's message for the error; `at` is the line of the user's source where it happened, and the column.
+/// V8's message for the error; `at` is the line of the user's source where it happened, and the
+/// column.
 pub(super) fn of_v8(message: &str, at: Option<(&str, usize)>) -> Option<String> {
     let between = |start: &str, end: &str| message.strip_prefix(start)?.strip_suffix(end);
     for nothing in ["undefined", "null"] {
@@ -62,7 +63,8 @@ pub(super) fn of_v8(message: &str, at: Option<(&str, usize)>) -> Option<String> 
     Some(known.to_owned())
 }
 
-/// The function called at a column, counted from 1: the names before the first parenthesis from there on.
+/// The function called at a column, counted from 1: the names before the first parenthesis from
+/// there on.
 fn callee(line: &str, column: usize) -> Option<&str> {
     let from = line
         .char_indices()

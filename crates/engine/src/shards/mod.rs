@@ -1,8 +1,8 @@
-//! Which engine runs which flows of a flow set that several engines share: each runs its shard, and has all other flows as if they
-//! were disabled.
+//! Which engine runs which flows of a flow set that several engines share: each runs its shard, and
+//! has all other flows as if they were disabled.
 //!
-//! [`Places`] has where tabs are to run, [`Shards`] where everything of a flow set runs: what is joined stays together, and
-//! all that has no place is in the main shard.
+//! [`Places`] has where tabs are to run, [`Shards`] where everything of a flow set runs: what is
+//! joined stays together, and all that has no place is in the main shard.
 
 use crate::http::{Endpoints, METHODS, Rank};
 use crate::instance::Instance;
@@ -81,7 +81,8 @@ impl Shards {
         shards
     }
 
-    /// The shard of a tab, a node, a subflow instance, or of a node inside an instance; empty: the main one.
+    /// The shard of a tab, a node, a subflow instance, or of a node inside an instance; empty: the
+    /// main one.
     pub fn of_element(&self, id: &str) -> &str {
         self.name(self.placement.thread_of(id))
     }
@@ -90,8 +91,8 @@ impl Shards {
         self.names.get(number).map_or("", String::as_str)
     }
 
-    /// What cannot be where it is to be, or would move with these flows in place of those before: a flow moves only when
-    /// its place does.
+    /// What cannot be where it is to be, or would move with these flows in place of those before: a
+    /// flow moves only when its place does.
     pub fn refused(&self, before: &Self) -> Vec<Misplaced> {
         let new = self
             .misplaced
@@ -134,7 +135,8 @@ impl Shards {
         flows.disabling(|id| elsewhere.contains(id))
     }
 
-    /// Where requests to endpoints go that are not in the main shard. `root`: the path of all of them (`http_node_root`).
+    /// Where requests to endpoints go that are not in the main shard. `root`: the path of all of
+    /// them (`http_node_root`).
     pub fn endpoints(&self, root: &str) -> ShardEndpoints {
         let mut table = Endpoints::default();
         let root = root.trim_end_matches('/');
@@ -203,8 +205,9 @@ pub struct ShardEndpoints {
 }
 
 impl ShardEndpoints {
-    /// The shard of the endpoint that a request is for; empty: the main one, or there is no such endpoint. One with a method
-    /// that no endpoint can have, such as `OPTIONS`, is about all endpoints of the path.
+    /// The shard of the endpoint that a request is for; empty: the main one, or there is no such
+    /// endpoint. One with a method that no endpoint can have, such as `OPTIONS`, is about all
+    /// endpoints of the path.
     pub fn find(&self, method: &Method, path: &str) -> &str {
         let found = if *method == Method::HEAD || METHODS.contains(method) {
             self.table.find(method, path)

@@ -1,9 +1,12 @@
-//! The threads of the engine. Each is a whole event loop with a JavaScript runtime of its own, and runs a part of the flow
-//! set that has nothing to do with the others: no message, timer or context value crosses threads.
+//! The threads of the engine. Each is a whole event loop with a JavaScript runtime of its own, and
+//! runs a part of the flow set that has nothing to do with the others: no message, timer or context
+//! value crosses threads.
 //!
-//! - `partition` finds the parts (`resources`: what nodes share that do not name each other), `placement` chooses a thread for
+//! - `partition` finds the parts (`resources`: what nodes share that do not name each other),
+//!   `placement` chooses a thread for
 //!   each, `plan` splits the plan of a deployment.
-//! - The threads make a change together: they meet (`rendezvous`) when all have closed what it stops, and hand over the
+//! - The threads make a change together: they meet (`rendezvous`) when all have closed what it
+//!   stops, and hand over the
 //!   contexts of flows that move.
 //! - `totals` adds up what each thread counts for itself.
 //!
@@ -37,17 +40,18 @@ use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 use totals::{LargestQueues, Running};
 
-/// The stack of a thread, reserved but not held. Functions that call themselves for every level of a value go down
-/// [`value::MAX_DEPTH`] levels, of up to 4 KiB each in a build without optimisation; JavaScript has 512 KiB of its own.
+/// The stack of a thread, reserved but not held. Functions that call themselves for every level of
+/// a value go down [`value::MAX_DEPTH`] levels, of up to 4 KiB each in a build without
+/// optimisation; JavaScript has 512 KiB of its own.
 pub(crate) const STACK: usize = 16 << 20;
 
-/// Requests to http-in nodes that wait for the threads, at most; half as many of one address. Our choice: some seconds
-/// of work, a hundred connections of a hundred streams, and for each a KiB beside what is charged to unauthenticated
-/// clients.
+/// Requests to http-in nodes that wait for the threads, at most; half as many of one address. Our
+/// choice: some seconds of work, a hundred connections of a hundred streams, and for each a KiB
+/// beside what is charged to unauthenticated clients.
 const WAITING_CALLS: usize = 10_000;
 
 impl Part {
-    /// Whether a tab, or a global config node, is in this part.
+    /// Returns whether a tab, or a global config node, is in this part.
     pub(crate) fn has(&self, id: &str) -> bool {
         self.change.placement.thread_of_flow(id) == self.thread
     }

@@ -1,8 +1,8 @@
 //! Which thread of the engine runs which flow.
 //!
-//! A flow stays on its thread from deployment to deployment, so that what is not changed is not restarted. A flow that is
-//! new goes, with all that are joined to it, to the thread whose nodes have the least weight. A full deployment, which restarts
-//! everything, places everything anew.
+//! A flow stays on its thread from deployment to deployment, so that what is not changed is not
+//! restarted. A flow that is new goes, with all that are joined to it, to the thread whose nodes
+//! have the least weight. A full deployment, which restarts everything, places everything anew.
 
 use super::partition::{Group, partition};
 use flows::FlowSet;
@@ -28,7 +28,8 @@ impl Placement {
         }
     }
 
-    /// The placement of a flow set that follows. `hosts_functions`: whether function nodes may run in the node host.
+    /// The placement of a flow set that follows. `hosts_functions`: whether function nodes may run
+    /// in the node host.
     pub(super) fn next(
         &self,
         flows: &Arc<FlowSet>,
@@ -75,7 +76,8 @@ impl Placement {
         had.max_by_key(|thread| (weights[*thread], Reverse(*thread)))
     }
 
-    /// The thread of a tab, a node, a subflow instance, or of a node inside an instance, by its running id.
+    /// The thread of a tab, a node, a subflow instance, or of a node inside an instance, by its
+    /// running id.
     pub(crate) fn thread_of(&self, id: &str) -> usize {
         if let Some(thread) = self.threads.get(id) {
             return *thread;

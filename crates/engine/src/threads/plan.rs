@@ -1,5 +1,5 @@
-//! Splits the plan of a deployment: each thread gets the part of its own nodes. Nodes that move from one thread to
-//! another stop there and start here.
+//! Splits the plan of a deployment: each thread gets the part of its own nodes. Nodes that move
+//! from one thread to another stop there and start here.
 
 use super::placement::Placement;
 use flows::{Plan, Stop};
@@ -37,7 +37,8 @@ pub(super) fn split(
     plans
 }
 
-/// The nodes that the plan does not stop, and that run on another thread from now on: nodes first, then config nodes.
+/// The nodes that the plan does not stop, and that run on another thread from now on: nodes first,
+/// then config nodes.
 fn moving(plan: &Plan, before: &Placement, after: &Placement) -> Vec<SmolStr> {
     if plan.everything {
         return Vec::new();

@@ -1,6 +1,8 @@
-//! The rendezvous of the engine's threads in a change that all make: none starts a node before all have closed theirs.
+//! The rendezvous of the engine's threads in a change that all make: none starts a node before all
+//! have closed theirs.
 //!
-//! A thread that has ended, or ends meanwhile, does not hold up the others: it counts as one that has arrived.
+//! A thread that has ended, or ends meanwhile, does not hold up the others: it counts as one that
+//! has arrived.
 
 use super::placement::Placement;
 use crate::context::MovedFlow;

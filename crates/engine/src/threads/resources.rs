@@ -1,5 +1,6 @@
-//! The resources that nodes share without naming each other, such as a UDP port, and the nodes that have to be on the first
-//! thread: those that use the global context, run in the node host, or call link in nodes by names in messages.
+//! The resources that nodes share without naming each other, such as a UDP port, and the nodes that
+//! have to be on the first thread: those that use the global context, run in the node host, or call
+//! link in nodes by names in messages.
 
 use crate::expression::typed;
 use crate::hosted_functions::has_modules;
@@ -149,7 +150,7 @@ impl Resources {
     }
 }
 
-/// Whether a text is read from an environment variable.
+/// Returns whether a text is read from an environment variable.
 fn is_variable(text: &SmolStr) -> bool {
     text.contains("${") || text.contains("$(")
 }
@@ -163,14 +164,14 @@ fn udp_port(node: &Node) -> Option<u16> {
     port.or_else(|| number(&properties.port))
 }
 
-/// Whether a property is a text that is not empty. The element's text is compact.
+/// Returns whether a property is a text that is not empty. The element's text is compact.
 fn has_text(node: &Node, property: &str) -> bool {
     let begin = format!("\"{property}\":\"");
     let text = node.text.find(&begin).map(|at| at + begin.len());
     text.is_some_and(|at| !node.text[at..].starts_with('"'))
 }
 
-/// Whether a node may read or write the global context.
+/// Returns whether a node may read or write the global context.
 fn may_use_global(node: &Node) -> bool {
     let mentions = |text: &str| WORDS.iter().any(|word| text.contains(word));
     // A word may be written with escapes.

@@ -15,7 +15,8 @@ impl Running {
         Self(Mutex::new(vec![(0, 0); threads]))
     }
 
-    /// Sets the nodes and flows of a thread, and in the metrics those of all, less flows that were stopped.
+    /// Sets the nodes and flows of a thread, and in the metrics those of all, less flows that were
+    /// stopped.
     pub(crate) fn set(
         &self,
         thread: usize,
@@ -32,8 +33,9 @@ impl Running {
     }
 }
 
-/// The bytes of the largest queue of each thread, as they were when the thread last looked at the memory: where there is too
-/// little, only the largest of all is to be dropped, and then no other for a while.
+/// The bytes of the largest queue of each thread, as they were when the thread last looked at the
+/// memory: where there is too little, only the largest of all is to be dropped, and then no other
+/// for a while.
 #[derive(Debug)]
 pub(crate) struct LargestQueues {
     bytes: Box<[AtomicU64]>,
@@ -59,7 +61,7 @@ impl LargestQueues {
         all.max() == Some(bytes)
     }
 
-    /// Whether a queue may be dropped now. If so, it is to be dropped.
+    /// Returns whether a queue may be dropped now. If so, it is to be dropped.
     pub(crate) fn may_drop(&self, now: Instant) -> bool {
         let mut next = self.next.lock();
         let may = next.is_none_or(|next| now >= next);

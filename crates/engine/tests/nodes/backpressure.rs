@@ -1,4 +1,5 @@
-//! Back-pressure: the sources of a flow pause, or drop and count, while too many messages wait for it.
+//! Back-pressure: the sources of a flow pause, or drop and count, while too many messages wait for
+//! it.
 
 use crate::bench::{Bench, debug};
 use crate::mosquitto::{Mosquitto, OPEN};
@@ -22,7 +23,8 @@ fn function(id: &str, code: &str, to: &str) -> Json {
     json!({ "id": id, "type": "function", "z": "t", "x": 1, "y": 1, "outputs": 1, "func": code, "wires": [[to]] })
 }
 
-/// The nodes under test on tab `t`, with the debug node `out`. `fill` makes the flow full, `drain` ends that.
+/// The nodes under test on tab `t`, with the debug node `out`. `fill` makes the flow full, `drain`
+/// ends that.
 fn flow(nodes: &[Json]) -> Json {
     let make = format!(
         "return [Array.from({{ length: {} }}, () => ({{}}))]",
@@ -261,7 +263,8 @@ async fn mqtt_acknowledges_nothing_while_a_flow_is_full_and_stays_connected() {
     silent(&mut bench).await;
     bench.inject("drain").await;
     assert_eq!(payload(&mut bench).await, "2");
-    // The node shows its own status again, and the first one that it shows: it was never disconnected.
+    // The node shows its own status again, and the first one that it shows: it was never
+    // disconnected.
     loop {
         let (id, status) = bench.status().await;
         if id == "node" {

@@ -1,5 +1,5 @@
-//! [`Bench`]: a real engine with the node under test between an inject node and debug nodes. [`Bench::next`] and its
-//! like wait for messages, errors and statuses.
+//! [`Bench`]: a real engine with the node under test between an inject node and debug nodes.
+//! [`Bench::next`] and its like wait for messages, errors and statuses.
 
 use engine::Engine;
 use engine::metrics::{Metrics, Uncounted};
@@ -70,8 +70,8 @@ impl Bench {
         self.engine.inject(id, None).await.unwrap();
     }
 
-    /// The next event for which `pick` returns a value. The clearing of a status that was not set, as debug nodes do it
-    /// at their start, is skipped.
+    /// The next event for which `pick` returns a value. The clearing of a status that was not set,
+    /// as debug nodes do it at their start, is skipped.
     pub(crate) async fn next<T>(&mut self, mut pick: impl FnMut(&Event) -> Option<T>) -> T {
         let found = async {
             loop {
@@ -107,8 +107,8 @@ impl Bench {
         .await
     }
 
-    /// The next warning or error in the debug sidebar: the node's id and the text, that of an Error object as `name:
-    /// message`.
+    /// The next warning or error in the debug sidebar: the node's id and the text, that of an Error
+    /// object as `name: message`.
     pub(crate) async fn error(&mut self) -> (String, String) {
         self.next(|event| match event {
             Event::Debug(data) if data.get("level").is_some() => {
@@ -161,8 +161,8 @@ pub(crate) fn debug(id: &str) -> Json {
             "complete": "true", "targetType": "full", "wires": [] })
 }
 
-/// A tab with one node under test (`node` without id, z and wires), fed by `in`, with a debug node `out0`, `out1` …
-/// at each output, and what a marker needs that passes when all else has passed.
+/// A tab with one node under test (`node` without id, z and wires), fed by `in`, with a debug node
+/// `out0`, `out1` … at each output, and what a marker needs that passes when all else has passed.
 pub(crate) fn around(node: &Json, message: &Json, outputs: usize) -> Json {
     let mut node = node.clone();
     let names: Vec<String> = (0..outputs).map(|n| format!("out{n}")).collect();
@@ -190,7 +190,8 @@ pub(crate) fn around(node: &Json, message: &Json, outputs: usize) -> Json {
     Json::Array(flow)
 }
 
-/// Sends one message through a node and gives what came out: `(output, message without _msgid)`, in order.
+/// Sends one message through a node and gives what came out: `(output, message without _msgid)`, in
+/// order.
 pub(crate) async fn through(node: &Json, message: &Json, outputs: usize) -> Vec<(usize, Json)> {
     let mut bench = Bench::with(&around(node, message, outputs)).await;
     bench.inject("in").await;

@@ -280,7 +280,8 @@ async fn other_flows_wait_within_50_ms_for_a_node_that_works_on_a_bomb() {
     ] {
         let makes = format!("msg.payload = {text}; return msg");
         let mut waits = Vec::new();
-        // The least of several waits is what the work takes; more is what the machine was busy with.
+        // The least of several waits is what the work takes; more is what the machine was busy
+        // with.
         while waits.len() < 8 {
             let control = longest_wait(&nothing, &makes).await;
             let wait = longest_wait(&node, &makes).await;

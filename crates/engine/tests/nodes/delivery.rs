@@ -1,4 +1,5 @@
-//! Tests the delivery of messages: order, copies, links, subflows, errors, status, completion, context.
+//! Tests the delivery of messages: order, copies, links, subflows, errors, status, completion,
+//! context.
 
 use super::bench::{Bench, around, debug, inject, through};
 use crate::steps::merged;

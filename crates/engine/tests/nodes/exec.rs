@@ -137,7 +137,8 @@ async fn a_message_can_end_a_process_with_a_signal() {
         status["text"].as_str().unwrap().starts_with("pid:"),
         "{status}"
     );
-    // Not SIGINT: a process that a shell starts in the background ignores it, and so do its children.
+    // Not SIGINT: a process that a shell starts in the background ignores it, and so do its
+    // children.
     send(&bench, &json!({ "kill": "SIGUSR1" })).await;
     let mut seen = until_done(&mut bench).await;
     seen.extend(until_done(&mut bench).await);

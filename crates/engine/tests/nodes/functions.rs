@@ -207,8 +207,8 @@ async fn only_one_of_the_nodes_that_get_a_message_gets_the_object() {
     }
 }
 
-/// What comes out of two functions with a node between: with copies between them all, because another node gets the
-/// message too, and without.
+/// What comes out of two functions with a node between: with copies between them all, because
+/// another node gets the message too, and without.
 async fn with_and_without_copies(first: &str, between: &Json, second: &str) -> [Json; 2] {
     let mut found = Vec::new();
     for copies in [true, false] {

@@ -1,5 +1,5 @@
-//! `http request` with `tls-config` and `http proxy`, against real servers. Expectations were observed on
-//! Node-RED 4.1.15.
+//! `http request` with `tls-config` and `http proxy`, against real servers. Expectations were
+//! observed on Node-RED 4.1.15.
 
 use crate::bench::{Bench, debug};
 use crate::http_request::{node, through};

@@ -1,4 +1,5 @@
-//! [`Server`]: a small HTTP server that records the requests of network nodes, plain or over TLS; and certificates.
+//! [`Server`]: a small HTTP server that records the requests of network nodes, plain or over TLS;
+//! and certificates.
 
 use rcgen::{CertificateParams, KeyPair};
 use std::collections::VecDeque;

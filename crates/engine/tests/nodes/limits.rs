@@ -1,11 +1,12 @@
-//! Limits on messages and on regular expressions: flows that nest or double a message each time round, and searches
-//! that backtrack without end.
+//! Limits on messages and on regular expressions: flows that nest or double a message each time
+//! round, and searches that backtrack without end.
 
 use crate::bench::{Bench, inject};
 use flows::DeploymentType;
 use serde_json::{Value as Json, json};
 
-/// A tab with these nodes in a ring (without id, z and wires), the first of them fed with a message.
+/// A tab with these nodes in a ring (without id, z and wires), the first of them fed with a
+/// message.
 fn ring(nodes: &[Json], message: &Json) -> Json {
     let mut flow = vec![
         json!({ "id": "t", "type": "tab", "label": "T" }),
@@ -130,7 +131,8 @@ async fn a_ring_that_doubles_a_message_ends() {
     .await;
 }
 
-/// One message through many rules: each value may be as deep as a message, and no deeper in between.
+/// One message through many rules: each value may be as deep as a message, and no deeper in
+/// between.
 #[tokio::test]
 async fn many_rules_of_one_node_end_too() {
     let rule =

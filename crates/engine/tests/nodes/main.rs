@@ -1,8 +1,9 @@
-//! Tests of single nodes in a running engine, one file for each node: which messages, statuses and errors come out for
-//! which message in.
+//! Tests of single nodes in a running engine, one file for each node: which messages, statuses and
+//! errors come out for which message in.
 //!
-//! `bench` runs a node between an inject node and debug nodes, `steps` sends several messages through one, `http_server`
-//! is the server of `http request` nodes and makes certificates, and `mosquitto` is the broker of MQTT nodes.
+//! `bench` runs a node between an inject node and debug nodes, `steps` sends several messages
+//! through one, `http_server` is the server of `http request` nodes and makes certificates, and
+//! `mosquitto` is the broker of MQTT nodes.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
 

@@ -25,7 +25,8 @@ fn mqtt_out(more: &Json) -> Json {
     )
 }
 
-/// A tab in which `in` sends to `send`; `out` shows what comes, `done` what is completed, `caught` what fails.
+/// A tab in which `in` sends to `send`; `out` shows what comes, `done` what is completed, `caught`
+/// what fails.
 fn flow(nodes: &[Json]) -> Json {
     let mut flow = vec![
         json!({ "id": "t", "type": "tab", "label": "T" }),

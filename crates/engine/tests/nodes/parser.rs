@@ -1,4 +1,5 @@
-//! Tests `csv`, `html`, `xml`, `yaml` and `json` in a running engine against the results of Node-RED 4.1.
+//! Tests `csv`, `html`, `xml`, `yaml` and `json` in a running engine against the results of
+//! Node-RED 4.1.
 
 use crate::bench::{Bench, around, payloads, through};
 use crate::steps::merged;

@@ -18,8 +18,8 @@ use tokio::time::timeout;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// On tab `busy` a function that takes a millisecond for each message, and a change node, both in a circle with a delay; on
-/// tab `t` an inject node and a debug node.
+/// On tab `busy` a function that takes a millisecond for each message, and a change node, both in a
+/// circle with a delay; on tab `t` an inject node and a debug node.
 fn flows() -> Json {
     let busy = |element: Json| merged(element, &json!({ "z": "busy" }));
     let work = "const end = Date.now() + 2; while (Date.now() < end) {} return msg";
@@ -69,7 +69,8 @@ async fn the_node_that_uses_most_time_is_the_first_of_a_profile() {
         slow.seconds > 0.5 * profile.seconds && slow.seconds <= profile.seconds,
         "{profile:?}"
     );
-    // Each message takes between one and two milliseconds of `Date.now()`, or more on a busy machine.
+    // Each message takes between one and two milliseconds of `Date.now()`, or more on a busy
+    // machine.
     let messages = slow.messages as f64;
     assert!(
         messages > 5.0 && messages <= slow.seconds / 0.001 + 1.0,

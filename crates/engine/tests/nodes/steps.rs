@@ -1,13 +1,16 @@
-//! Sends several messages through one node, one after another, and collects all that comes out of it.
+//! Sends several messages through one node, one after another, and collects all that comes out of
+//! it.
 
 use crate::bench::{Bench, debug};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 
-/// An observed output of a node: `out0`, `out1` … with the message, `complete`, `catch` with the error's text.
+/// An observed output of a node: `out0`, `out1` … with the message, `complete`, `catch` with the
+/// error's text.
 pub(crate) type Seen = (String, Json);
 
-/// A tab with the node under test between the inject node `in` and debug nodes, with a catch and a complete node.
+/// A tab with the node under test between the inject node `in` and debug nodes, with a catch and a
+/// complete node.
 fn flow(node: &Json, outputs: usize) -> Json {
     let mut node = node.clone();
     let names: Vec<String> = (0..outputs).map(|n| format!("out{n}")).collect();
@@ -92,8 +95,8 @@ pub(crate) async fn next(bench: &mut Bench) -> Seen {
     (id, message)
 }
 
-/// Sends messages at once, and returns all output of the node, without completions and random ids (`parts.id` is `"*"`
-/// unless the test gave it), until `after` has passed.
+/// Sends messages at once, and returns all output of the node, without completions and random ids
+/// (`parts.id` is `"*"` unless the test gave it), until `after` has passed.
 pub(crate) async fn outputs(node: &Json, messages: &[Json], after: Duration) -> Vec<Seen> {
     let mut seen = all(node, messages, after).await;
     seen.retain(|(id, _)| id != "complete");
@@ -128,7 +131,8 @@ pub(crate) async fn all(node: &Json, messages: &[Json], after: Duration) -> Vec<
     }
 }
 
-/// Waits for so long in little steps: on a busy machine each of them is late, and the engine gets its time.
+/// Waits for so long in little steps: on a busy machine each of them is late, and the engine gets
+/// its time.
 async fn pass(time: Duration) {
     const STEP: Duration = Duration::from_millis(5);
     for _ in 0..time.as_millis() / STEP.as_millis() {

@@ -9,8 +9,8 @@ use testing::ports;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A tab with these nodes, an inject node `in` for `node`, and the debug node `out`; `done` shows completions of
-/// `node`.
+/// A tab with these nodes, an inject node `in` for `node`, and the debug node `out`; `done` shows
+/// completions of `node`.
 pub(crate) fn flow(nodes: &[Json]) -> Json {
     let mut flow = vec![
         json!({ "id": "t", "type": "tab", "label": "T" }),
@@ -67,7 +67,8 @@ async fn a_connection_that_never_ends_its_line_is_closed_and_others_are_served()
     let mut bench = Bench::set(&flow(&[lines]), set).await;
     let mut endless = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let mut honest = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    // Half of all buffers is the share of an address. The node closes before it has read everything.
+    // Half of all buffers is the share of an address. The node closes before it has read
+    // everything.
     let _ = endless.write_all(&vec![b'x'; 2 << 20]).await;
     assert!(!matches!(endless.read(&mut [0; 1]).await, Ok(1..)));
     honest.write_all(b"hello\n").await.unwrap();

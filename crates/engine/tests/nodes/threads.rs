@@ -1,4 +1,5 @@
-//! Flows on several threads: what one does to the others, what a deployment moves, and what is one for all threads.
+//! Flows on several threads: what one does to the others, what a deployment moves, and what is one
+//! for all threads.
 
 use crate::bench::Bench;
 use engine::Error;
@@ -17,7 +18,8 @@ fn element(tab: &str, name: &str, kind: &str, more: &Json) -> Json {
     element
 }
 
-/// A tab with an inject node `<tab>-in`, a function node `<tab>-work`, and a debug node `<tab>-out`.
+/// A tab with an inject node `<tab>-in`, a function node `<tab>-work`, and a debug node
+/// `<tab>-out`.
 fn flow(tab: &str, code: &str) -> Vec<Json> {
     let (work, out) = (format!("{tab}-work"), format!("{tab}-out"));
     let props = json!({ "props": [], "wires": [[work]] });
@@ -125,7 +127,8 @@ async fn an_edit_that_joins_flows_moves_one_with_its_context() {
     bench.inject("a-in").await;
     let mut payloads = [shown(&mut bench).await, shown(&mut bench).await];
     payloads.sort_by(|a, b| a.0.cmp(&b.0));
-    // The node `a-work` has other wires; one of the two flows has moved, and its nodes have started again.
+    // The node `a-work` has other wires; one of the two flows has moved, and its nodes have started
+    // again.
     assert!(
         payloads.iter().all(|(_, payload)| payload[1] == 2),
         "{payloads:?}"
@@ -230,7 +233,7 @@ async fn a_profile_has_the_nodes_of_all_threads() {
     }
 }
 
-/// Whether the endpoint of tab `b` wins: the other one has a parameter.
+/// Returns whether the endpoint of tab `b` wins: the other one has a parameter.
 fn is_of_b(bench: &Bench) -> bool {
     let found = bench.engine.endpoint(&Method::GET, "/x/1").unwrap();
     found.params.is_empty()

@@ -1,5 +1,6 @@
-//! `websocket-listener`, `websocket-client`, `websocket in` and `websocket out` in a running engine. Connections to a
-//! listener come through the gateway (see `tests/e2e`); here they are joined to it directly.
+//! `websocket-listener`, `websocket-client`, `websocket in` and `websocket out` in a running
+//! engine. Connections to a listener come through the gateway (see `tests/e2e`); here they are
+//! joined to it directly.
 
 use crate::bench::{Bench, debug};
 use crate::http_server::{acceptor, certificate};

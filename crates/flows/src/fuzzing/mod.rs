@@ -1,4 +1,5 @@
-//! Properties of every flow set that a client may send, and of every deployment of one over another.
+//! Properties of every flow set that a client may send, and of every deployment of one over
+//! another.
 
 #![allow(
     clippy::missing_panics_doc,
@@ -59,8 +60,8 @@ pub fn single(data: &[u8]) {
     assert!(remove_flow(&flows, "new").unwrap().same_content(&base));
 }
 
-/// A plan makes what runs of the new flow set of what runs of the old one, restarts all that means something else now,
-/// rewires what is only wired otherwise, and touches nothing else.
+/// A plan makes what runs of the new flow set of what runs of the old one, restarts all that means
+/// something else now, rewires what is only wired otherwise, and touches nothing else.
 pub fn deployment(data: &[u8]) {
     let (old, new, credentials) = made::two_sets(data);
     let Ok(old) = FlowSet::parse(old.as_bytes()) else {
@@ -182,8 +183,8 @@ fn whole_flows(old: &FlowSet, plan: &Plan, context: Context) {
     }
 }
 
-/// All that defines a running node, except its wires and references. Elements not in `known` do not count: as in
-/// Node-RED, a dangling reference that now resolves is no change of the referrer.
+/// All that defines a running node, except its wires and references. Elements not in `known` do not
+/// count: as in Node-RED, a dangling reference that now resolves is no change of the referrer.
 fn meaning(set: &FlowSet, id: &str, known: &FlowSet) -> Vec<String> {
     let Some(node) = set.get(id) else {
         return Vec::new();
@@ -229,7 +230,7 @@ fn own(text: &str, without: &[&str]) -> String {
     members.join("\n")
 }
 
-/// Whether a config node that it refers to, itself or through others, has changed or gone.
+/// Returns whether a config node that it refers to, itself or through others, has changed or gone.
 fn refers_to_changed(old: &FlowSet, new: &FlowSet, id: &str, seen: &mut BTreeSet<SmolStr>) -> bool {
     let Some(node) = new.get(id).filter(|_| seen.insert(id.into())) else {
         return false;

@@ -1,5 +1,5 @@
-//! Endpoints that several enabled nodes have: of `http in` nodes, and of `websocket-listener` nodes. Those of subflows are
-//! not looked at: a path there may have the instance's variables.
+//! Endpoints that several enabled nodes have: of `http in` nodes, and of `websocket-listener`
+//! nodes. Those of subflows are not looked at: a path there may have the instance's variables.
 
 use super::{Finding, Lint};
 use crate::{FlowSet, Node};

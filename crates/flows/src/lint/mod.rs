@@ -1,5 +1,6 @@
-//! Finds what a runtime accepts and an author hardly means: wires and links that lead nowhere, endpoints that are there
-//! twice, secrets in clear. Each finding is about elements of one flow set.
+//! Finds what a runtime accepts and an author hardly means: wires and links that lead nowhere,
+//! endpoints that are there twice, secrets in clear. Each finding is about elements of one flow
+//! set.
 
 mod endpoints;
 mod secrets;
@@ -72,8 +73,8 @@ pub struct Finding {
     pub message: String,
 }
 
-/// All findings, by kind, each kind in the order of the flow set. `types`: whether the runtime has a type, if that is
-/// known.
+/// All findings, by kind, each kind in the order of the flow set. `types`: whether the runtime has
+/// a type, if that is known.
 pub fn lint(flows: &FlowSet, types: Option<&dyn Fn(&str) -> bool>) -> Vec<Finding> {
     let mut found = types.map_or_else(Vec::new, |types| types::missing(flows, types));
     found.extend(wiring::wires(flows));

@@ -1,5 +1,6 @@
-//! Secrets in clear: in properties, in environment variables, and in the code of function nodes. What is in the
-//! credentials is not in the flow set. A guess by names: a secret under another name is not found.
+//! Secrets in clear: in properties, in environment variables, and in the code of function nodes.
+//! What is in the credentials is not in the flow set. A guess by names: a secret under another name
+//! is not found.
 
 use super::{Finding, Lint};
 use crate::{FlowSet, Node};
@@ -48,7 +49,8 @@ pub(super) fn in_clear(flows: &FlowSet) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether the text of an element has one of the names at all. An escaped letter can spell anything.
+/// Returns whether the text of an element has one of the names at all. An escaped letter can spell
+/// anything.
 fn may_have(text: &str) -> bool {
     let plain: String = text
         .chars()
@@ -70,7 +72,8 @@ fn is_literal(value: &Value) -> bool {
     text.is_some_and(|text| !text.is_empty() && !text.starts_with("${"))
 }
 
-/// Adds the names of the secrets in an object: under a key of its own, or as a pair of `name` and `value`.
+/// Adds the names of the secrets in an object: under a key of its own, or as a pair of `name` and
+/// `value`.
 fn in_object(object: &Map<String, Value>, names: &mut Vec<String>) {
     let direct = object
         .iter()
@@ -113,7 +116,7 @@ fn in_code(code: &str) -> Vec<String> {
     names
 }
 
-/// Whether the code goes on with `=` or `:` and a text.
+/// Returns whether the code goes on with `=` or `:` and a text.
 fn gets_text(after: &str) -> bool {
     let after = after.trim_start_matches(['"', '\'', ']']).trim_start();
     let Some(value) = after.strip_prefix(['=', ':']).map(str::trim_start) else {

@@ -3,7 +3,8 @@
 use super::{Finding, Lint};
 use crate::{ElementKind, FlowSet, Node};
 
-/// Whether the runtime has the type of the node; of an instance, whether the flow set has its subflow.
+/// Returns whether the runtime has the type of the node; of an instance, whether the flow set has
+/// its subflow.
 pub fn type_is_known(node: &Node, flows: &FlowSet, types: impl Fn(&str) -> bool) -> bool {
     match node.part() {
         ElementKind::Tab | ElementKind::Subflow | ElementKind::Group => true,

@@ -19,8 +19,9 @@ pub(super) fn wires(flows: &FlowSet) -> Vec<Finding> {
         .collect()
 }
 
-/// Nodes with links to anything but `link in` nodes. The links of a `link in` node itself count for nothing when the flows
-/// run, nor do those of nodes that return or that choose their link by a message.
+/// Nodes with links to anything but `link in` nodes. The links of a `link in` node itself count for
+/// nothing when the flows run, nor do those of nodes that return or that choose their link by a
+/// message.
 pub(super) fn links(flows: &FlowSet) -> Vec<Finding> {
     let nodes = flows.nodes().iter();
     let linking = nodes.filter(|node| matches!(node.kind.as_str(), "link out" | "link call"));

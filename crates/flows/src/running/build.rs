@@ -62,7 +62,8 @@ impl Builder<'_> {
             groups: FxHashMap::default(),
         });
         let globals = self.elements.children.remove("").unwrap_or_default();
-        // A placed node without a container is never started (docs/reference/node-red-engine.md §2.1).
+        // A placed node without a container is never started (docs/reference/node-red-engine.md
+        // §2.1).
         for node in globals.into_iter().filter(|n| !n.placed && !n.disabled) {
             if self.is_here(&node.id) {
                 self.plain(node, 0);
@@ -78,7 +79,7 @@ impl Builder<'_> {
         self.graph
     }
 
-    /// Whether a tab, or a global config node, is in the part.
+    /// Returns whether a tab, or a global config node, is in the part.
     fn is_here(&self, id: &str) -> bool {
         self.part.is_none_or(|is_in| is_in(id))
     }

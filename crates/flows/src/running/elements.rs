@@ -1,4 +1,5 @@
-//! The elements of a flow set as the graph is built from them: by container, with the definitions of subflows.
+//! The elements of a flow set as the graph is built from them: by container, with the definitions
+//! of subflows.
 
 use super::env::{Entry as EnvEntry, Evaluator};
 use crate::{Credentials, FlowSet, Node};
@@ -101,7 +102,8 @@ pub(super) struct PortWire {
     pub port: usize,
 }
 
-/// Reads the number of an output, however it is spelled: `0` and `0.0` are one number in JavaScript.
+/// Reads the number of an output, however it is spelled: `0` and `0.0` are one number in
+/// JavaScript.
 fn output_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     // The sum has no sign where it is zero.
     let number = f64::deserialize(deserializer)? + 0.0;

@@ -162,8 +162,8 @@ impl<'a> Expander<'_, 'a> {
     }
 }
 
-/// The targets of an instance's input: the wires of `in[0]`, and for an output wired straight to the input the
-/// instance's own targets.
+/// The targets of an instance's input: the wires of `in[0]`, and for an output wired straight to
+/// the input the instance's own targets.
 fn input_wires(
     definition: &Definition,
     template: &str,
@@ -180,7 +180,8 @@ fn input_wires(
     targets
 }
 
-/// The wires of a node inside: its own, plus the instance's targets where an output of the subflow is fed by it.
+/// The wires of a node inside: its own, plus the instance's targets where an output of the subflow
+/// is fed by it.
 fn inner_wires(
     node: &Node,
     definition: &Definition,

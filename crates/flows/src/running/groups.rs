@@ -1,4 +1,5 @@
-//! Groups of a flow: which surround which, and the variables they add (docs/reference/node-red-engine.md §2.5).
+//! Groups of a flow: which surround which, and the variables they add
+//! (docs/reference/node-red-engine.md §2.5).
 
 use super::env::{Entry, Env};
 use crate::Node;

@@ -1,5 +1,5 @@
-//! Refuses what Node-RED's runtime reads in another way than it is written, or what stops it: rights and approval are
-//! decided on what is resolved here, so it must be what runs there.
+//! Refuses what Node-RED's runtime reads in another way than it is written, or what stops it:
+//! rights and approval are decided on what is resolved here, so it must be what runs there.
 //!
 //! Observed on Node-RED 4.1: editors send none of it.
 
@@ -8,8 +8,8 @@ use crate::{Credentials, ElementKind, FlowSet, Malformed, Node};
 use serde_json::{Map, Value as Json};
 use std::sync::Arc;
 
-/// What every JavaScript object has: the runtime finds them where it looks for an element of that id (ECMA-262, §20.1.3 and
-/// annex B.2.2).
+/// What every JavaScript object has: the runtime finds them where it looks for an element of that
+/// id (ECMA-262, §20.1.3 and annex B.2.2).
 const OF_EVERY_OBJECT: [&str; 12] = [
     "__defineGetter__",
     "__defineSetter__",
@@ -44,8 +44,9 @@ pub(super) fn check(flows: &FlowSet) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Refuses what a user without all rights could make a runtime misread: of the elements that differ from those before, each
-/// field that the runtime itself reads has the form in which editors write it.
+/// Refuses what a user without all rights could make a runtime misread: of the elements that differ
+/// from those before, each field that the runtime itself reads has the form in which editors write
+/// it.
 pub fn check_forms(
     flows: &FlowSet,
     before: &FlowSet,
@@ -124,7 +125,8 @@ fn check_form(node: &Node) -> Result<(), String> {
     Ok(())
 }
 
-/// A variable: its name is no key that JavaScript treats in its own way, its type and value are plain.
+/// A variable: its name is no key that JavaScript treats in its own way, its type and value are
+/// plain.
 fn check_entry(entry: &Json) -> Result<(), String> {
     let name = entry.get("name").and_then(Json::as_str).unwrap_or_default();
     if OF_EVERY_OBJECT.contains(&name) || is_index(name) {
@@ -166,7 +168,8 @@ fn check_port(port: &Json) -> Result<(), String> {
     }
 }
 
-/// Returns whether JavaScript takes a key for an index (ECMA-262, §6.1.7): it comes before all others.
+/// Returns whether JavaScript takes a key for an index (ECMA-262, §6.1.7): it comes before all
+/// others.
 fn is_index(key: &str) -> bool {
     key.parse::<u32>()
         .is_ok_and(|index| index.to_string() == key)

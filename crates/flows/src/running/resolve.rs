@@ -1,4 +1,5 @@
-//! A node's element as its constructor reads it: ids of a subflow's inside remapped, environment variables substituted.
+//! A node's element as its constructor reads it: ids of a subflow's inside remapped, environment
+//! variables substituted.
 
 use super::env::reference;
 use super::graph::{Role, Running};
@@ -39,7 +40,8 @@ pub fn may_name_variables(text: &str) -> bool {
     text.contains("\"${") || text.contains("\"$(") || text.contains("\\u00")
 }
 
-/// The element's JSON text with running ids in place of template ids (docs/reference/node-red-engine.md §2.6).
+/// The element's JSON text with running ids in place of template ids
+/// (docs/reference/node-red-engine.md §2.6).
 pub fn remapped(running: &Running) -> Cow<'_, str> {
     let text: &str = &running.node.text;
     let Role::Inner(ids) = &running.role else {
@@ -73,7 +75,8 @@ fn remap(value: &mut Json, ids: &FxHashMap<SmolStr, SmolStr>) {
     }
 }
 
-/// A node's credentials with its environment variables in them (docs/reference/node-red-engine.md §2.5).
+/// A node's credentials with its environment variables in them (docs/reference/node-red-engine.md
+/// §2.5).
 pub fn credentials(given: &Map<String, Json>, lookup: &dyn Fn(&str) -> Value) -> Map<String, Json> {
     let mut credentials = given.clone();
     for value in credentials.values_mut() {

@@ -1,8 +1,8 @@
-//! What decides how a node runs besides its own element and its config nodes: the endpoints that answer before it, and the
-//! other link nodes of its name.
+//! What decides how a node runs besides its own element and its config nodes: the endpoints that
+//! answer before it, and the other link nodes of its name.
 //!
-//! Of several `http in` nodes that take a request the first one answers, in the order of tabs and of elements; and a
-//! `link call` that gets the name of its target fails if two have that name.
+//! Of several `http in` nodes that take a request the first one answers, in the order of tabs and
+//! of elements; and a `link call` that gets the name of its target fails if two have that name.
 
 use super::running_node::RunningNode;
 use crate::FlowSet;
@@ -11,11 +11,12 @@ use smol_str::SmolStr;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
-/// Pairs of endpoints that are compared, at most; with more, each endpoint counts for all behind it. Our choice: a second of
-/// an unoptimised build, and hundreds of endpoints with patterns.
+/// Pairs of endpoints that are compared, at most; with more, each endpoint counts for all behind
+/// it. Our choice: a second of an unoptimised build, and hundreds of endpoints with patterns.
 const MAX_PAIRS: usize = 1 << 21;
 
-/// The characters of a path that stand for others (path-to-regexp, as Express 4 has it), or begin a variable.
+/// The characters of a path that stand for others (path-to-regexp, as Express 4 has it), or begin a
+/// variable.
 const SPECIAL: &[char] = &[
     ':', '*', '?', '+', '(', ')', '[', ']', '{', '}', '\\', '$', '|', '^', '.', '\0',
 ];
@@ -194,7 +195,7 @@ mod tests {
         )
     }
 
-    /// Whether `g` runs in another way with these elements before or after it than alone.
+    /// Returns whether `g` runs in another way with these elements before or after it than alone.
     fn changes(before: &[String], after: &[String]) -> bool {
         let own = endpoint("g", "t", "get", "/guard");
         let with = [before, std::slice::from_ref(&own), after].concat();

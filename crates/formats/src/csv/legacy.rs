@@ -1,5 +1,5 @@
-//! CSV text into objects as Node-RED's older parser reads it: quotes toggle anywhere, column names are found on the
-//! way. Pure.
+//! CSV text into objects as Node-RED's older parser reads it: quotes toggle anywhere, column names
+//! are found on the way. Pure.
 
 use super::rfc::{CELL, Cells, ROW};
 use smol_str::SmolStr;
@@ -12,7 +12,7 @@ pub struct Template {
     pub names: Vec<SmolStr>,
     /// The separator of column lists; `read` may replace it.
     separator: String,
-    /// Whether names were given; else they are `col1`, `col2` ….
+    /// True if names were given; else they are `col1`, `col2` ….
     given: bool,
 }
 
@@ -28,7 +28,8 @@ impl Template {
         template
     }
 
-    /// Takes the names from a list. They are split at separators with an even number of quotes after them.
+    /// Takes the names from a list. They are split at separators with an even number of quotes
+    /// after them.
     pub fn read(&mut self, list: &str, separator: Option<&str>) {
         if let Some(separator) = separator {
             separator.clone_into(&mut self.separator);
@@ -58,7 +59,7 @@ impl Template {
         self.given = !self.is_empty();
     }
 
-    /// Whether there is only one name, and that is empty.
+    /// Returns whether there is only one name, and that is empty.
     pub fn is_empty(&self) -> bool {
         matches!(self.names.as_slice(), [name] if name.is_empty())
     }
@@ -83,7 +84,7 @@ pub struct Reading<'a> {
     pub separator: &'a str,
     /// The conversion of cells.
     pub cells: Cells,
-    /// Whether the first line is a list of columns that is still to come.
+    /// True if the first line is a list of columns that is still to come.
     pub header: bool,
     /// Lines to be left out.
     pub skip: usize,

@@ -1,5 +1,5 @@
-//! CSV as values, in the two dialects of Node-RED's csv node: by RFC 4180 (`rfc`), and as it was read before
-//! (`legacy`).
+//! CSV as values, in the two dialects of Node-RED's csv node: by RFC 4180 (`rfc`), and as it was
+//! read before (`legacy`).
 
 pub mod legacy;
 pub mod rfc;

@@ -197,7 +197,8 @@ impl Cells {
     /// A row as an object; `None` if nothing is left of it. A column without a name is left out.
     pub fn object(self, row: &Row, columns: &[SmolStr]) -> Result<Option<Value>, Failure> {
         let mut object = Object::default();
-        // A short row visits no further columns: many rows of a cell each may come after a header of many.
+        // A short row visits no further columns: many rows of a cell each may come after a header
+        // of many.
         let visited = if self.nulls { columns.len() } else { row.len() };
         budget::made(ROW)?;
         let columns = columns.iter().take(visited).enumerate();

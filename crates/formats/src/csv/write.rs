@@ -14,7 +14,7 @@ pub struct Format {
     pub separator: SmolStr,
     /// The end of a line.
     pub line_end: SmolStr,
-    /// Whether the columns come first.
+    /// True if the columns come first.
     pub header: bool,
 }
 
@@ -97,7 +97,8 @@ impl Format {
         }
     }
 
-    /// Writes like the older writer. If it fails, its changes to arrays so far stay in the message (observed).
+    /// Writes like the older writer. If it fails, its changes to arrays so far stay in the message
+    /// (observed).
     pub fn legacy(
         &self,
         message: &mut Message,
@@ -314,7 +315,7 @@ fn type_error(message: &str) -> Failure {
     }
 }
 
-/// Whether no column has a name that counts.
+/// Returns whether no column has a name that counts.
 pub fn has_none(template: &[SmolStr]) -> bool {
     template.is_empty() || matches!(template, [name] if name.is_empty())
 }

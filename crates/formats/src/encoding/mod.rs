@@ -66,7 +66,7 @@ impl Encoding {
         })
     }
 
-    /// Whether a line feed is always one byte, and that byte always a line feed.
+    /// Returns whether a line feed is always one byte, and that byte always a line feed.
     pub fn has_byte_lines(self) -> bool {
         match self {
             Self::Plain | Self::Utf8 | Self::Binary | Self::MultiByte(_) => true,
@@ -75,8 +75,8 @@ impl Encoding {
         }
     }
 
-    /// Encodes a text. Characters that the encoding lacks become `?`; invalid base64 is skipped, invalid hex ends the
-    /// text.
+    /// Encodes a text. Characters that the encoding lacks become `?`; invalid base64 is skipped,
+    /// invalid hex ends the text.
     pub fn encode(self, text: &str) -> Vec<u8> {
         match self {
             Self::Plain | Self::Utf8 => text.as_bytes().to_vec(),

@@ -1,7 +1,7 @@
 //! Encodings of one or more bytes for each character, of Chinese, Japanese and Korean.
 //!
-//! `encoding_rs` reads them. Its EUC-JP does not write JIS X 0212 and its Big5 does not write HKSCS, as browsers do not;
-//! iconv-lite, with which Node-RED's file nodes write, does.
+//! `encoding_rs` reads them. Its EUC-JP does not write JIS X 0212 and its Big5 does not write
+//! HKSCS, as browsers do not; iconv-lite, with which Node-RED's file nodes write, does.
 
 use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, GBK, SHIFT_JIS};
 use std::borrow::Cow;

@@ -1,12 +1,15 @@
-//! Encodings of one byte for each character: code pages, ISO 8859, those of the Mac, KOI8 and others.
+//! Encodings of one byte for each character: code pages, ISO 8859, those of the Mac, KOI8 and
+//! others.
 //!
-//! `single_byte.txt` has their tables, as iconv-lite has them, with which Node-RED's file nodes read and write;
-//! `tests/golden/encodings.mjs` writes it. `encoding_rs` lacks most of them, and a few of its own differ.
+//! `single_byte.txt` has their tables, as iconv-lite has them, with which Node-RED's file nodes
+//! read and write; `tests/golden/encodings.mjs` writes it. `encoding_rs` lacks most of them, and a
+//! few of its own differ.
 
 use std::fmt;
 use std::sync::LazyLock;
 
-/// The names of each encoding, a tab, and the characters of its bytes from 0x80, or of all, as a JSON string.
+/// The names of each encoding, a tab, and the characters of its bytes from 0x80, or of all, as a
+/// JSON string.
 const TABLES: &str = include_str!("single_byte.txt");
 
 /// An encoding's characters.
@@ -66,7 +69,8 @@ impl SingleByte {
         characters.collect()
     }
 
-    /// A character that several bytes have becomes the last of them. One that none has becomes `?`, or two beyond U+FFFF.
+    /// A character that several bytes have becomes the last of them. One that none has becomes `?`,
+    /// or two beyond U+FFFF.
     pub(super) fn encode(&self, text: &str) -> Vec<u8> {
         let mut out = Vec::with_capacity(text.len());
         for c in text.chars() {
@@ -85,7 +89,7 @@ impl SingleByte {
         (character(last) == c).then_some(*last)
     }
 
-    /// Whether byte 10 is a line feed, and nothing else is.
+    /// Returns whether byte 10 is a line feed, and nothing else is.
     pub(super) fn has_byte_lines(&self) -> bool {
         self.byte('\n') == Some(b'\n') && self.characters[usize::from(b'\n')] == '\n'
     }

@@ -1,4 +1,5 @@
-//! Elements of an HTML text: found with a CSS selector, given as HTML, as text, or as their attributes.
+//! Elements of an HTML text: found with a CSS selector, given as HTML, as text, or as their
+//! attributes.
 
 mod counted;
 mod select;
@@ -125,8 +126,9 @@ fn attributes(element: ElementRef<'_>) -> impl Iterator<Item = (SmolStr, Value)>
     attributes.map(|(name, value)| (SmolStr::new(name), Value::from(value)))
 }
 
-/// The inside of an element as XML, in which elements without content close themselves and other characters
-/// than those of ASCII are references: so Node-RED gives it. Walked without recursion: HTML nests as deep as it likes.
+/// The inside of an element as XML, in which elements without content close themselves and other
+/// characters than those of ASCII are references: so Node-RED gives it. Walked without recursion:
+/// HTML nests as deep as it likes.
 fn inner_xml(element: ElementRef<'_>) -> Result<String, Failure> {
     let mut out = String::new();
     // The nodes still to be written, and whether only their end is.

@@ -1,4 +1,5 @@
-//! The selectors of an html node: those of CSS, and what jQuery added at their end (`li:eq(1)`, `p:contains("x")`).
+//! The selectors of an html node: those of CSS, and what jQuery added at their end (`li:eq(1)`,
+//! `p:contains("x")`).
 
 use super::counted::Counted;
 use scraper::selector::{Parser, Simple};
@@ -33,8 +34,8 @@ enum Filter {
     Contains(String),
 }
 
-/// The maximum number of functions such as `:not(…)` in a selector; flowgate's own. Nested ones are read recursively,
-/// and a message may bring the selector.
+/// The maximum number of functions such as `:not(…)` in a selector; flowgate's own. Nested ones are
+/// read recursively, and a message may bring the selector.
 const FUNCTIONS: usize = 100;
 
 /// Bytes of a selector that are compared with an element in one unit of work.

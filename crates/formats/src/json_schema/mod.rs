@@ -1,10 +1,11 @@
-//! Checks a value against a JSON schema (draft 6 and 7) and words what is wrong as Ajv 8 does. Pure.
+//! Checks a value against a JSON schema (draft 6 and 7) and words what is wrong as Ajv 8 does.
+//! Pure.
 //!
-//! Resolves only the schema's own definitions: any other reference fails to compile, as does all that Ajv's strict mode
-//! refuses.
+//! Resolves only the schema's own definitions: any other reference fails to compile, as does all
+//! that Ajv's strict mode refuses.
 //!
-//! Ours, as the crates `jsonschema` and `boon` word errors otherwise than Ajv, take other regular expressions than
-//! JavaScript's, and do not bound the steps of a check.
+//! Ours, as the crates `jsonschema` and `boon` word errors otherwise than Ajv, take other regular
+//! expressions than JavaScript's, and do not bound the steps of a check.
 
 mod nested;
 mod strict;
@@ -46,13 +47,15 @@ const LENGTH: CountLimits = CountLimits {
 
 /// References may lead around in circles.
 const MAX_DEPTH: usize = 128;
-/// Parts of the schema that are looked at for one value, at most: references that branch double them at every level.
+/// Parts of the schema that are looked at for one value, at most: references that branch double
+/// them at every level.
 const MAX_STEPS: usize = 1_000_000;
 /// Errors of one value, at most.
 const MAX_ERRORS: usize = 10_000;
 
 impl Schema {
-    /// Takes a schema whose patterns run in `search` where they may take long. `None`: it is no schema.
+    /// Takes a schema whose patterns run in `search` where they may take long. `None`: it is no
+    /// schema.
     pub fn compile(schema: &Value, search: &'static dyn BoundedSearch) -> Option<Self> {
         strict::is_schema(schema, schema).then(|| Self {
             schema: schema.clone(),
@@ -60,7 +63,7 @@ impl Schema {
         })
     }
 
-    /// Whether it was made of the same.
+    /// Returns whether it was made of the same.
     pub fn is(&self, schema: &Value) -> bool {
         coerce::deep_equal(&self.schema, schema)
     }
@@ -220,7 +223,7 @@ impl<'a> Check<'a> {
         self.errors.len() == before
     }
 
-    /// Whether a value fits, whatever is wrong with it.
+    /// Returns whether a value fits, whatever is wrong with it.
     fn fits(&mut self, schema: &'a Value, value: &Value, at: &At) -> bool {
         let before = self.errors.len();
         let fits = self.value(schema, value, at);
@@ -241,7 +244,8 @@ impl<'a> Check<'a> {
         }
         let types = types(schema);
         let fits = types.is_empty() || types.iter().any(|kind| is_a(value, kind));
-        // The error of a single type that has keywords of its own is reported when their turn comes.
+        // The error of a single type that has keywords of its own is reported when their turn
+        // comes.
         let late = matches!(types.as_slice(), [one] if strict::has_rules_for(schema, one));
         if !fits && !late {
             self.wrong_type(schema, at);
@@ -400,7 +404,7 @@ fn number_of(schema: &Object, keyword: &str) -> Option<f64> {
     schema.get(keyword).and_then(Value::as_number)
 }
 
-/// Whether the pattern matches. A search that is stopped has found nothing.
+/// Returns whether the pattern matches. A search that is stopped has found nothing.
 fn matches(search: &'static dyn BoundedSearch, pattern: &str, text: &str) -> bool {
     let compiled = RegExp::compile(pattern, "u", search);
     compiled.is_ok_and(|pattern| pattern.test(text).unwrap_or_default())

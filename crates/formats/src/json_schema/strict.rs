@@ -1,4 +1,5 @@
-//! Checks that a JSON schema is valid: the keywords of drafts 6 and 7, and the restrictions of Ajv's strict mode. Pure.
+//! Checks that a JSON schema is valid: the keywords of drafts 6 and 7, and the restrictions of
+//! Ajv's strict mode. Pure.
 
 use value::{Object, Value, regex};
 
@@ -60,7 +61,7 @@ fn wants(keyword: &str) -> Option<Wants> {
     })
 }
 
-/// Whether a part of a schema is one. `root` is where references begin.
+/// Returns whether a part of a schema is one. `root` is where references begin.
 pub(super) fn is_schema(schema: &Value, root: &Value) -> bool {
     let Value::Object(schema) = schema else {
         return matches!(schema, Value::Bool(_));
@@ -160,7 +161,7 @@ fn decoded(key: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Whether a schema has keywords for values of this type only.
+/// Returns whether a schema has keywords for values of this type only.
 pub(super) fn has_rules_for(schema: &Object, kind: &str) -> bool {
     let keywords: &[&str] = match kind {
         "number" => &[

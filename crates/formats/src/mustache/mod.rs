@@ -1,8 +1,8 @@
 //! Mustache templates over a message, as the template and trigger nodes use them
 //! (docs/reference/node-red-engine.md §4.3).
 //!
-//! Compiled once; a name is looked up in the message, then as `env.X`, then as `flow.x` or `global.x`.
-//! There are no partials: nothing outside the template is read.
+//! Compiled once; a name is looked up in the message, then as `env.X`, then as `flow.x` or
+//! `global.x`. There are no partials: nothing outside the template is read.
 
 mod parse;
 
@@ -30,14 +30,14 @@ enum Part {
     Variable {
         /// The name to look up.
         name: Name,
-        /// Whether HTML is escaped.
+        /// True if HTML is escaped.
         escaped: bool,
     },
     /// `{{#name}}…{{/name}}`, or `{{^name}}…{{/name}}` when inverted.
     Section {
         /// The name to look up.
         name: Name,
-        /// Whether it renders for an empty or false value.
+        /// True if it renders for an empty or false value.
         inverted: bool,
         /// The parts between the tags.
         parts: Vec<Part>,

@@ -6,8 +6,8 @@ use super::{Fallback, Name, Part};
 use smol_str::SmolStr;
 use value::{Failure, Path};
 
-/// Sections inside sections, at most; ours. They are rendered by a function that calls itself, and the stack has an
-/// end.
+/// Sections inside sections, at most; ours. They are rendered by a function that calls itself, and
+/// the stack has an end.
 const DEPTH: usize = 100;
 
 /// Parses a template into its parts and the texts that they refer to.

@@ -1,5 +1,5 @@
-//! An element of XML while it is read, and the value that it becomes, in the shape that xml2js gives it: attributes
-//! under `$`, text under `_`, children in arrays. Pure.
+//! An element of XML while it is read, and the value that it becomes, in the shape that xml2js
+//! gives it: attributes under `$`, text under `_`, children in arrays. Pure.
 
 use super::options::Options;
 use smol_str::SmolStr;
@@ -17,7 +17,7 @@ pub(super) struct Open {
     text: String,
     /// The length of the text already made into children.
     reported: usize,
-    /// Whether some of the text was CDATA, which is text even if blank.
+    /// True if some of the text was CDATA, which is text even if blank.
     literal: bool,
 }
 
@@ -76,7 +76,8 @@ impl Open {
         self.reported = self.text.len();
     }
 
-    /// The element has ended: its name and its value. Its parent, if it has one, may keep the order of children.
+    /// The element has ended: its name and its value. Its parent, if it has one, may keep the order
+    /// of children.
     pub(super) fn close(self, parent: Option<&mut Self>, options: &Options) -> (SmolStr, Value) {
         let mut object = self.object;
         let blank = !self.literal && self.text.trim().is_empty();
@@ -152,7 +153,8 @@ fn push(object: &mut Object, key: &SmolStr, child: Object) {
     add(object, key.clone(), Value::object(child), true);
 }
 
-/// Adds a child (or a merged attribute): to an array, or alone as long as it is the only one of its name.
+/// Adds a child (or a merged attribute): to an array, or alone as long as it is the only one of its
+/// name.
 fn add(object: &mut Object, name: SmolStr, value: Value, explicit_array: bool) {
     if !object.contains_key(&name) {
         let first = if explicit_array {

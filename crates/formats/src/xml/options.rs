@@ -93,7 +93,7 @@ impl Options {
         }
     }
 
-    /// Whether children stand in a list of their own, in the order of the document.
+    /// Returns whether children stand in a list of their own, in the order of the document.
     pub(super) fn is_ordered(&self) -> bool {
         self.explicit_children && self.preserve_children_order
     }

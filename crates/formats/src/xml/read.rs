@@ -1,6 +1,8 @@
-//! XML text into a value, in the shape that xml2js gives it: attributes under `$`, text under `_`, children in arrays.
+//! XML text into a value, in the shape that xml2js gives it: attributes under `$`, text under `_`,
+//! children in arrays.
 //!
-//! Only the five entities of XML itself and character references are read; a document cannot define any.
+//! Only the five entities of XML itself and character references are read; a document cannot define
+//! any.
 
 use super::element::Open;
 use super::namespaces::Spaces;
@@ -20,7 +22,8 @@ const ELEMENT: usize = 256;
 /// The maximum nesting of elements: values are read, written and dropped by recursion.
 pub(crate) const MAX_DEPTH: usize = 256;
 
-/// Parses a document; the value of an empty one is `null`. Content after the first element is not read.
+/// Parses a document; the value of an empty one is `null`. Content after the first element is not
+/// read.
 pub fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
     if text.trim().is_empty() {
         return Ok(Value::Null);

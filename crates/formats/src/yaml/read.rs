@@ -1,7 +1,7 @@
 //! YAML text into a value, as js-yaml 4 reads it, with its words for what is wrong.
 //!
-//! Supports YAML 1.2 with anchors, merge keys, timestamps and binary. Aliases are shared, and the nodes behind them are
-//! counted: a short text cannot become gigabytes.
+//! Supports YAML 1.2 with anchors, merge keys, timestamps and binary. Aliases are shared, and the
+//! nodes behind them are counted: a short text cannot become gigabytes.
 
 use super::scalar;
 use super::scan::{Place, Scan, is_blank, is_eol, is_gap};
@@ -332,7 +332,8 @@ impl Reader {
         Ok(false)
     }
 
-    /// Undoes all settings of anchors but the first ones. A copy of all anchors would cost more with each of them.
+    /// Undoes all settings of anchors but the first ones. A copy of all anchors would cost more
+    /// with each of them.
     fn forget_anchors(&mut self, kept: usize) {
         for (anchor, before) in self.replaced.drain(kept..).rev() {
             match before {
@@ -400,9 +401,9 @@ impl Reader {
 #[derive(Clone, Copy)]
 struct Inside {
     context: Context,
-    /// Whether blocks may stand here at all.
+    /// True if blocks may stand here at all.
     blocks: bool,
-    /// Whether sequences and mappings may.
+    /// True if sequences and mappings may.
     collections: bool,
     flow_indent: isize,
     block_indent: isize,

@@ -1,4 +1,5 @@
-//! The characters of a YAML text: the position of the reader, blanks and line breaks, and errors with their position.
+//! The characters of a YAML text: the position of the reader, blanks and line breaks, and errors
+//! with their position.
 
 use super::error::{self, Mark};
 use value::Failure;
@@ -185,7 +186,7 @@ impl Scan {
         start
     }
 
-    /// Whether `---` or `...` stands here.
+    /// Returns whether `---` or `...` stands here.
     pub(super) fn at_separator(&self) -> bool {
         let c = self.here();
         let end = self.ahead(3);

@@ -1,4 +1,5 @@
-//! Timestamps of YAML: `2001-12-14`, `2001-12-14t21:59:43.10-05:00`, `2001-12-14 21:59:43.10 -5`. Pure.
+//! Timestamps of YAML: `2001-12-14`, `2001-12-14t21:59:43.10-05:00`, `2001-12-14 21:59:43.10 -5`.
+//! Pure.
 
 /// Milliseconds since 1970; `None` if the text is no timestamp.
 pub(super) fn read(text: &str) -> Option<f64> {
@@ -76,7 +77,8 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// `Date.UTC` of a day, whatever its numbers (Howard Hinnant's days from civil); years to 99 are of the 20th century.
+/// `Date.UTC` of a day, whatever its numbers (Howard Hinnant's days from civil); years to 99 are of
+/// the 20th century.
 fn midnight(year: f64, month: f64, day: f64) -> f64 {
     let year = if year < 100.0 { year + 1900.0 } else { year };
     let month = month - 1.0;

@@ -207,7 +207,8 @@ fn block_text(mark: char, lines: &str, content: &str, indent: usize, out: &mut S
     }
 }
 
-/// The lines of a text, folded at single blanks. One line end of the text is two where it would be read as a blank.
+/// The lines of a text, folded at single blanks. One line end of the text is two where it would be
+/// read as a blank.
 fn folded(content: &str, width: usize) -> String {
     let mut lines = content.split('\n');
     let first = lines.next().unwrap_or_default();
@@ -260,7 +261,8 @@ fn fold_line(line: &str, width: usize) -> String {
     parts.join("\n")
 }
 
-/// Whether a text reads back as itself without quotes, in YAML 1.2 and for most words in 1.1 too.
+/// Returns whether a text reads back as itself without quotes, in YAML 1.2 and for most words in
+/// 1.1 too.
 fn is_plain(content: &str) -> bool {
     let Some(first) = content.chars().next() else {
         return false;

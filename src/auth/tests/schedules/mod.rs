@@ -1,8 +1,10 @@
-//! Users, sessions and watches under shuttle: random orders, thousands of them, in which threads can take their steps.
+//! Users, sessions and watches under shuttle: random orders, thousands of them, in which threads
+//! can take their steps.
 //!
-//! The files of `auth` that share anything between threads are compiled here a second time, over locks and atomics that
-//! shuttle controls (`sync_shim`); the tests run their code and no copy of it. `races` tests `DashMap` and `ArcSwap`
-//! themselves with real threads. A step of the store lies between the tested ones and changes none of them.
+//! The files of `auth` that share anything between threads are compiled here a second time, over
+//! locks and atomics that shuttle controls (`sync_shim`); the tests run their code and no copy of
+//! it. `races` tests `DashMap` and `ArcSwap` themselves with real threads. A step of the store lies
+//! between the tested ones and changes none of them.
 
 #![allow(
     dead_code,
@@ -144,7 +146,8 @@ fn after_a_revocation_no_request_succeeds_and_open_callers_have_ended() {
                         let late = returned.load(Ordering::SeqCst);
                         let caller = registry.identify(&[1; 32], NOW);
                         assert!(!late || caller.is_none(), "a revoked token is good");
-                        // A caller identified before finds, once it has returned, that the session has ended.
+                        // A caller identified before finds, once it has returned, that the session
+                        // has ended.
                         if let Some(caller) = caller
                             && returned.load(Ordering::SeqCst)
                         {

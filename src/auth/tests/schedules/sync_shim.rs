@@ -1,5 +1,5 @@
-//! The types that `auth` shares between threads, over locks and atomics that shuttle controls: a map of shards that are
-//! locked one after the other, and a pointer that is swapped.
+//! The types that `auth` shares between threads, over locks and atomics that shuttle controls: a
+//! map of shards that are locked one after the other, and a pointer that is swapped.
 
 pub(super) use shuttle::sync::atomic::{AtomicBool, AtomicU64};
 

@@ -1,5 +1,5 @@
-//! Watched operations while a session ends, in every order: they end too, and nothing is done after the end has
-//! returned.
+//! Watched operations while a session ends, in every order: they end too, and nothing is done after
+//! the end has returned.
 
 use super::auth_watch::{AuthWatch, Grant, Lapsed};
 use super::*;

@@ -17,8 +17,8 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// The time to reach a server, and to sign in there; a third of it for each address that its name may have. Our choice: a server
-/// in the same building answers in milliseconds.
+/// The time to reach a server, and to sign in there; a third of it for each address that its name
+/// may have. Our choice: a server in the same building answers in milliseconds.
 const CONNECT: Duration = Duration::from_secs(3);
 
 /// The failure of a server that is not heard of in time.
@@ -30,9 +30,10 @@ const ARRIVE: Duration = Duration::from_secs(5);
 /// The oldest version that has `idle_session_timeout`.
 const OLDEST: i32 = 140_000;
 
-/// What a session may take. A gateway that was stopped in the midst of something must not hold a lock for ever; one that
-/// is alive asks something every few seconds. A transaction may be idle for a shorter time than a gateway waits for an answer:
-/// a `COMMIT` that the gateway has given up on changes nothing when it arrives. Our choices.
+/// What a session may take. A gateway that was stopped in the midst of something must not hold a
+/// lock for ever; one that is alive asks something every few seconds. A transaction may be idle for
+/// a shorter time than a gateway waits for an answer: a `COMMIT` that the gateway has given up on
+/// changes nothing when it arrives. Our choices.
 const LIMITS: &str = "
     SET statement_timeout = '8s'; SET lock_timeout = '5s'; SET idle_session_timeout = '20s';
     SET idle_in_transaction_session_timeout = '8s';
@@ -74,7 +75,8 @@ impl Connector {
         })
     }
 
-    /// A new connection, with the limits of a session; what it returns beside has to be driven by a task.
+    /// A new connection, with the limits of a session; what it returns beside has to be driven by a
+    /// task.
     pub(in crate::store) async fn connect(&self) -> Result<Client, Error> {
         let (client, driver) = self.open().await?;
         tokio::spawn(async move {
@@ -85,8 +87,8 @@ impl Connector {
         Ok(client)
     }
 
-    /// A new connection that is not driven yet. All servers are tried at a time: one that hangs, or whose machine is gone, must not keep
-    /// us from the one that has taken over.
+    /// A new connection that is not driven yet. All servers are tried at a time: one that hangs, or
+    /// whose machine is gone, must not keep us from the one that has taken over.
     pub(in crate::store) async fn open(&self) -> Result<(Client, Driver), Error> {
         let mut tries = JoinSet::new();
         for server in &self.servers {
@@ -150,7 +152,7 @@ pub(in crate::store) fn failure(error: &tokio_postgres::Error) -> Error {
     }
 }
 
-/// Whether the connection is of no use any more.
+/// Returns whether the connection is of no use any more.
 pub(in crate::store) fn is_lost(error: &tokio_postgres::Error) -> bool {
     const OF_SERVER: [&SqlState; 5] = [
         &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,

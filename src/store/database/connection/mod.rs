@@ -1,4 +1,5 @@
-//! A connection to the database: SQLite's, or PostgreSQL's. Both are asked in the same SQL, with `?` or `?1` for values.
+//! A connection to the database: SQLite's, or PostgreSQL's. Both are asked in the same SQL, with
+//! `?` or `?1` for values.
 //!
 //! What only one of the two understands is in its own file; the tables of each are in `schema`.
 
@@ -137,7 +138,7 @@ impl Connection {
         Ok(done)
     }
 
-    /// Whether other gateways have connections to the same database.
+    /// Returns whether other gateways have connections to the same database.
     pub(super) fn is_shared(&self) -> bool {
         !matches!(self, Self::Sqlite(_))
     }

@@ -21,8 +21,8 @@ use tokio_postgres::{Client, Row};
 /// transaction that is idle.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// After a failure to connect, how long nothing is tried: callers wait in a queue, and must not wait for each other's
-/// failures. Our choice.
+/// After a failure to connect, how long nothing is tried: callers wait in a queue, and must not
+/// wait for each other's failures. Our choice.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A connection, used by one thread.
@@ -90,7 +90,8 @@ impl Postgres {
         ended
     }
 
-    /// Asks something, and once more on a new connection if it only reads and the connection was lost meanwhile.
+    /// Asks something, and once more on a new connection if it only reads and the connection was
+    /// lost meanwhile.
     fn ask<T>(
         &self,
         sql: &str,

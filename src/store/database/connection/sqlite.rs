@@ -14,10 +14,12 @@ use std::time::Duration;
 /// A person who looks into the database with a tool may hold it for a moment.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// KiB of pages that `SQLite` keeps in memory (its default is 2,000): we read little and rarely twice.
+/// KiB of pages that `SQLite` keeps in memory (its default is 2,000): we read little and rarely
+/// twice.
 const CACHE_KIB: i64 = 256;
 
-/// Bytes of the write-ahead log kept after a checkpoint; one large deployment makes it many times that.
+/// Bytes of the write-ahead log kept after a checkpoint; one large deployment makes it many times
+/// that.
 const LOG_BYTES: i64 = 1 << 20;
 
 /// `SQLITE_NOTICE_RECOVER_WAL` (<https://www.sqlite.org/rescode.html>).
@@ -86,8 +88,8 @@ impl super::Connection {
     }
 }
 
-/// Looks at every page (half a second for half a gigabyte). Through a connection that cannot write: one that can
-/// writes when it is closed, and what is damaged stays as it is.
+/// Looks at every page (half a second for half a gigabyte). Through a connection that cannot write:
+/// one that can writes when it is closed, and what is damaged stays as it is.
 fn check(path: &Path) -> Result<(), Error> {
     let connection = reading(path)?;
     let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
@@ -107,7 +109,8 @@ fn reading(path: &Path) -> Result<Connection, Error> {
     let connection = if Path::new(&log).exists() {
         Connection::open_with_flags(path, flags)?
     } else {
-        // Without a log no process has the file open. A reader would leave an empty log, which it cannot remove.
+        // Without a log no process has the file open. A reader would leave an empty log, which it
+        // cannot remove.
         let name = format!("file:{}?immutable=1", encoded(path));
         Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI)?
     };

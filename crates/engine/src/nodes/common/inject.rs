@@ -35,7 +35,8 @@ struct Prop {
     vt: Option<SmolStr>,
 }
 
-/// The maximum interval, in seconds: the limit of Node.js' timers (docs/reference/node-red-engine.md §4.3).
+/// The maximum interval, in seconds: the limit of Node.js' timers
+/// (docs/reference/node-red-engine.md §4.3).
 const MAX_REPEAT: f64 = 2_147_483.0;
 
 /// Seconds between start and the message of `once`, unless set.
@@ -248,8 +249,8 @@ fn user_props(props: &[Value]) -> Vec<Assignment> {
     assignments(&props.collect::<Vec<Prop>>())
 }
 
-/// Evaluates the properties in order, each with the results of those before it. All failures are reported together, and
-/// then nothing is sent.
+/// Evaluates the properties in order, each with the results of those before it. All failures are
+/// reported together, and then nothing is sent.
 fn fill(
     assignments: &[Assignment],
     message: &mut Message,

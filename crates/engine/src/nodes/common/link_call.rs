@@ -30,8 +30,8 @@ impl Default for Properties {
     }
 }
 
-/// The time-out for the returned message in seconds, unless the node sets another (docs/reference/node-red-engine.md
-/// §3.3).
+/// The time-out for the returned message in seconds, unless the node sets another
+/// (docs/reference/node-red-engine.md §3.3).
 const DEFAULT_TIMEOUT: f64 = 30.0;
 
 struct LinkCall {

@@ -44,7 +44,8 @@ impl Node for LinkOut {
             Mode::Return => {}
             Mode::Unknown => return,
         }
-        // The link call removes its own entry from the list: by that entry it finds the message that it waits for.
+        // The link call removes its own entry from the list: by that entry it finds the message
+        // that it waits for.
         let finished = host.watched().then(|| message.clone());
         let returned = match caller(&message) {
             Some(call) => host.wake(&call, Wake::Return(message)),

@@ -1,7 +1,7 @@
 //! `junction`, `link in`, `catch`, `status` and `complete`: they pass on what reaches them.
 //!
-//! The engine decides which messages reach a catch, status or complete node, and which properties they get; link wires
-//! are wires.
+//! The engine decides which messages reach a catch, status or complete node, and which properties
+//! they get; link wires are wires.
 
 use crate::node::{BoxedNode, Build, Host, Node, boxed};
 use value::{Failure, Message};

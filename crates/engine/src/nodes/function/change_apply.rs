@@ -1,4 +1,5 @@
-//! Applies the rules of a change node to a message, one after the other (docs/reference/node-red-engine.md §4.3).
+//! Applies the rules of a change node to a message, one after the other
+//! (docs/reference/node-red-engine.md §4.3).
 //!
 //! Values are shared until written, so nothing needs the deep copies that `dc` asks for.
 
@@ -59,7 +60,7 @@ impl Target {
         Ok(())
     }
 
-    /// Whether this is `other` or lies within it.
+    /// Returns whether this is `other` or lies within it.
     fn is_within(&self, other: &Self) -> bool {
         let within = |inner: &Path, outer: &Path| inner.keys().starts_with(outer.keys());
         match (self, other) {
@@ -71,8 +72,8 @@ impl Target {
 }
 
 impl Rule {
-    /// Applies the rule. A property that cannot be read or set is left as it is; a failing expression stops the
-    /// message.
+    /// Applies the rule. A property that cannot be read or set is left as it is; a failing
+    /// expression stops the message.
     pub(super) fn apply(
         &self,
         message: &mut Message,
@@ -148,7 +149,8 @@ impl From {
     }
 }
 
-/// The new value: `None` if it is to be read from below something that is missing; a failing expression is a failure.
+/// The new value: `None` if it is to be read from below something that is missing; a failing
+/// expression is a failure.
 fn evaluate(
     value: &Typed,
     message: &Message,
@@ -161,8 +163,8 @@ fn evaluate(
     }
 }
 
-/// Applies a `change` rule to the current value; `None` if it stays. A match of the whole value gives the new value
-/// with its type, a match within a text gives text.
+/// Applies a `change` rule to the current value; `None` if it stays. A match of the whole value
+/// gives the new value with its type, a match within a text gives text.
 #[expect(clippy::float_cmp, reason = "as JavaScript compares them")]
 fn changed(
     current: &Value,

@@ -1,4 +1,5 @@
-//! The rules of a change node, parsed once when the node is built (docs/reference/node-red-engine.md §4.3).
+//! The rules of a change node, parsed once when the node is built
+//! (docs/reference/node-red-engine.md §4.3).
 
 use crate::context::Scope;
 use crate::expression::typed::{Typed, text_of};
@@ -114,7 +115,8 @@ pub(super) fn parse(properties: Properties) -> Result<Box<[Rule]>, Failure> {
     rules.filter_map(Result::transpose).collect()
 }
 
-/// A rule about a property that cannot be named does nothing, and the others go on (observed on Node-RED 4.1).
+/// A rule about a property that cannot be named does nothing, and the others go on (observed on
+/// Node-RED 4.1).
 fn parse_rule(properties: &RuleProperties) -> Result<Option<Rule>, Failure> {
     let Ok(target) = Target::parse(properties.pt.as_deref().unwrap_or("msg"), &properties.p) else {
         return Ok(None);
@@ -211,7 +213,7 @@ fn from(properties: &RuleProperties) -> Result<From, Failure> {
 }
 
 impl Rule {
-    /// Whether the rule reads or changes this property of the message, or may do so.
+    /// Returns whether the rule reads or changes this property of the message, or may do so.
     pub(super) fn touches(&self, property: &str) -> bool {
         match self {
             Self::Set { target, value } => target.touches(property) || value.touches(property),

@@ -1,4 +1,5 @@
-//! `delay`: delays messages: each for a time, limited to a rate, or the newest of each topic at intervals.
+//! `delay`: delays messages: each for a time, limited to a rate, or the newest of each topic at
+//! intervals.
 
 use super::delay_each::{Each, Time};
 use super::delay_rate::Rate;
@@ -66,7 +67,7 @@ impl Properties {
         self.drop.then(|| self.aside())
     }
 
-    /// Whether there is a second output, for what does not go to the first.
+    /// Returns whether there is a second output, for what does not go to the first.
     fn aside(&self) -> bool {
         number(&self.outputs).total_cmp(&2.0).is_eq()
     }

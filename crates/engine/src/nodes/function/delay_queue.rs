@@ -1,4 +1,5 @@
-//! The parts that the modes of a delay node share: intervals, the messages that control the queue, and its status.
+//! The parts that the modes of a delay node share: intervals, the messages that control the queue,
+//! and its status.
 
 use crate::node::{Host, TimerId};
 use smol_str::ToSmolStr;

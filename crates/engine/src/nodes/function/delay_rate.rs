@@ -9,9 +9,10 @@ use value::{Failure, Message, Object, Value};
 pub(super) struct Rate {
     /// Milliseconds from one message to the next.
     every: f64,
-    /// Whether messages may change that.
+    /// True if messages may change that.
     by_message: bool,
-    /// `Some`: messages beyond the rate are dropped, not queued; true: they go to the second output.
+    /// `Some`: messages beyond the rate are dropped, not queued; true: they go to the second
+    /// output.
     drops: Option<bool>,
     waiting: VecDeque<Message>,
     /// The end of the interval; `None`: the next message passes at once.

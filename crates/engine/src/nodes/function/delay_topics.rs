@@ -10,11 +10,11 @@ use value::{Failure, Message, Object, Value, coerce};
 pub(super) struct Topics {
     /// The interval in milliseconds.
     every: f64,
-    /// Whether messages may change that.
+    /// True if messages may change that.
     by_message: bool,
     /// All topics are sent together.
     together: bool,
-    /// Whether replaced messages go to the second output.
+    /// True if replaced messages go to the second output.
     aside: bool,
     waiting: IndexMap<SmolStr, Message>,
     /// The end of the interval.

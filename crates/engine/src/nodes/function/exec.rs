@@ -1,4 +1,5 @@
-//! `exec`: runs a command, in a shell and whole (exec), or directly and as its output comes (spawn).
+//! `exec`: runs a command, in a shell and whole (exec), or directly and as its output comes
+//! (spawn).
 
 use super::exec_command::{Command, words};
 use super::exec_process::{self, End, Event, Group, Outputs, Process};

@@ -1,4 +1,5 @@
-//! Builds the command line of an exec node: its command, followed by the message's value and a fixed text. Pure.
+//! Builds the command line of an exec node: its command, followed by the message's value and a
+//! fixed text. Pure.
 
 use smol_str::SmolStr;
 use value::{Failure, Message, Path, Value, coerce};
@@ -13,8 +14,8 @@ pub(super) struct Command {
 }
 
 impl Command {
-    /// The command line for a message. Its text goes in as it stands: a flow that lets clients choose a payload
-    /// that is put behind a command lets them run commands, as in Node-RED.
+    /// The command line for a message. Its text goes in as it stands: a flow that lets clients
+    /// choose a payload that is put behind a command lets them run commands, as in Node-RED.
     pub(super) fn line(&self, message: &Message) -> Result<String, Failure> {
         let mut line = self.start.to_string();
         if let Some(path) = &self.value {
@@ -32,8 +33,8 @@ impl Command {
     }
 }
 
-/// The words of a command line: separated by spaces, except within double quotes. Quotes around a whole word
-/// are taken off; nothing else is special (observed).
+/// The words of a command line: separated by spaces, except within double quotes. Quotes around a
+/// whole word are taken off; nothing else is special (observed).
 pub(super) fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = line;

@@ -12,10 +12,12 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-/// Bytes kept of each output of a process whose outputs are sent as one (docs/reference/node-red-engine.md §4.2).
+/// Bytes kept of each output of a process whose outputs are sent as one
+/// (docs/reference/node-red-engine.md §4.2).
 const MAX_OUTPUT: usize = 10_000_000;
 
-/// Bytes read at once from a process whose outputs are sent as they come; a pipe of Linux holds as many.
+/// Bytes read at once from a process whose outputs are sent as they come; a pipe of Linux holds as
+/// many.
 const CHUNK: usize = 64 * 1024;
 
 /// The time-out for processes to end by themselves when their node closes (our choice).
@@ -142,8 +144,8 @@ pub(super) struct Outputs {
 }
 
 impl Process {
-    /// Starts a program, whose environment is the gateway's without the hidden variables. Its standard input is
-    /// a pipe that stays open and empty until the process ends.
+    /// Starts a program, whose environment is the gateway's without the hidden variables. Its
+    /// standard input is a pipe that stays open and empty until the process ends.
     pub(super) fn start(
         program: &str,
         arguments: &[impl AsRef<str>],

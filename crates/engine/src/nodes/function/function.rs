@@ -1,6 +1,7 @@
 //! `function`: runs JavaScript on every message (docs/reference/node-red-engine.md §4.3).
 //!
-//! Only the glue: the code runs in a [`Sandbox`], which is independent of the host; its effects are carried out here.
+//! Only the glue: the code runs in a [`Sandbox`], which is independent of the host; its effects are
+//! carried out here.
 
 use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, TimerId, Wake, boxed};
 use crate::script::{Code, Effect, Import, Sandbox, ScriptMessage};
@@ -70,8 +71,8 @@ struct Function {
     timers: HashMap<u32, TimerId>,
 }
 
-/// Builds a function node. One that wants a module under a name that is taken is refused; whether its modules can be
-/// loaded shows when it starts.
+/// Builds a function node. One that wants a module under a name that is taken is refused; whether
+/// its modules can be loaded shows when it starts.
 pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let seconds = number(&properties.timeout);
@@ -91,7 +92,8 @@ pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<BoxedNode,
     }))
 }
 
-/// The modules, each under a name of its own. As in Node-RED, those without a name count for nothing.
+/// The modules, each under a name of its own. As in Node-RED, those without a name count for
+/// nothing.
 fn imports(libs: Vec<Library>, host: &mut Host<'_>) -> Result<Box<[Import]>, Failure> {
     let mut imports: Vec<Import> = Vec::new();
     let mut all_are_named = true;

@@ -101,7 +101,8 @@ impl Filter {
                 let last = self.last.get(&topic);
                 let passes = match last {
                     Some(last) if coerce::deep_equal(last, &value) => return Ok(false),
-                    // To Node-RED an object without properties is nothing new after what is none (observed).
+                    // To Node-RED an object without properties is nothing new after what is none
+                    // (observed).
                     last if is_bare(&value) && !last.is_some_and(is_object) => return Ok(false),
                     last => *first || last.is_some(),
                 };

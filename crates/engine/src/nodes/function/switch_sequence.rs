@@ -1,5 +1,5 @@
-//! Holds messages of a sequence until its length is known, for rules that count from the end and for
-//! sequences that are numbered anew (`repair`).
+//! Holds messages of a sequence until its length is known, for rules that count from the end and
+//! for sequences that are numbered anew (`repair`).
 
 use smol_str::SmolStr;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ struct Held {
     count: Option<f64>,
 }
 
-/// Whether the message is of a sequence.
+/// Returns whether the message is of a sequence.
 pub(super) fn is_part(message: &Message) -> bool {
     let parts = message.get("parts").as_object();
     parts.is_some_and(|parts| parts.contains_key("id") && parts.contains_key("index"))
@@ -32,7 +32,7 @@ impl Sequences {
         }
     }
 
-    /// Whether sequences are numbered anew.
+    /// Returns whether sequences are numbered anew.
     pub(super) fn repairs(&self) -> bool {
         self.repair
     }

@@ -1,4 +1,5 @@
-//! `trigger`: sends one message at once and another when a time has passed, or the same again and again.
+//! `trigger`: sends one message at once and another when a time has passed, or the same again and
+//! again.
 
 use super::trigger_output::{Output, Type};
 use crate::expression::eval_context::EvalContext;
@@ -60,7 +61,7 @@ struct Triggered {
     timer: Option<TimerId>,
     /// The message to send when the time has expired: the second one, or the first again.
     message: Message,
-    /// Whether another message has started the time again.
+    /// True if another message has started the time again.
     extended: bool,
 }
 

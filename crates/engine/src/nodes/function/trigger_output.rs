@@ -1,5 +1,5 @@
-//! Makes the messages of a trigger node: a fixed value, a template, the message itself, or a value from a context, the
-//! environment or the clock. Pure.
+//! Makes the messages of a trigger node: a fixed value, a template, the message itself, or a value
+//! from a context, the environment or the clock. Pure.
 
 use crate::expression::typed::{Typed, text_of};
 use crate::node_context::NodeContext;
@@ -42,7 +42,7 @@ impl Output {
         })
     }
 
-    /// Whether it is of a type without a value.
+    /// Returns whether it is of a type without a value.
     pub(super) fn is(&self, kind: &Type) -> bool {
         matches!(
             (&self.0, kind),
@@ -52,7 +52,7 @@ impl Output {
         )
     }
 
-    /// Whether it is the time.
+    /// Returns whether it is the time.
     pub(super) fn is_time(&self) -> bool {
         matches!(self.0, Ok(Type::Value(Typed::Date(_))))
     }
@@ -68,8 +68,8 @@ impl Output {
             .map_err(|(failure, _)| failure)
     }
 
-    /// The message to keep until the time has expired, with its payload already set unless that comes from a
-    /// context.
+    /// The message to keep until the time has expired, with its payload already set unless that
+    /// comes from a context.
     pub(super) fn prepare(
         &self,
         eval: &NodeContext,
@@ -87,8 +87,8 @@ impl Output {
         Ok(kept)
     }
 
-    /// The message to send for one that was kept; `None`: none. The time is that of the end, unless the time was
-    /// extended (observed on 4.1).
+    /// The message to send for one that was kept; `None`: none. The time is that of the end, unless
+    /// the time was extended (observed on 4.1).
     pub(super) fn finish(
         &self,
         eval: &NodeContext,
@@ -109,7 +109,7 @@ impl Output {
     }
 }
 
-/// Whether a value is in a context, whose value counts when it is sent.
+/// Returns whether a value is in a context, whose value counts when it is sent.
 fn is_stored(typed: &Typed) -> bool {
     matches!(typed, Typed::Flow(_) | Typed::Global(_))
 }

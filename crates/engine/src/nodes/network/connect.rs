@@ -1,4 +1,5 @@
-//! Connections of network nodes to others: TCP, through a proxy, TLS; and what goes wrong, in the words of Node.js.
+//! Connections of network nodes to others: TCP, through a proxy, TLS; and what goes wrong, in the
+//! words of Node.js.
 
 use super::http::http_proxy::Gate;
 use super::tls::Tls;

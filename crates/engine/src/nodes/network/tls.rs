@@ -15,14 +15,15 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use value::Failure;
 
-/// The TLS settings of a node. The default, without a `tls-config` node, trusts the system's authorities.
+/// The TLS settings of a node. The default, without a `tls-config` node, trusts the system's
+/// authorities.
 #[derive(Debug)]
 pub(super) struct Tls {
     /// Our certificate chain and its key.
     pub(super) identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
     /// The authorities to trust instead of the system's.
     pub(super) authorities: Option<Vec<CertificateDer<'static>>>,
-    /// Whether the server's certificate is checked.
+    /// True if the server's certificate is checked.
     pub(super) verify: bool,
     /// The name that the server's certificate must have, if it is not that of the host.
     pub(super) server_name: SmolStr,
@@ -149,8 +150,8 @@ impl Tls {
     }
 }
 
-/// A certificate chain with its key. Of a certificate that rustls cannot parse, such as one of X.509 version 1, it is not
-/// known whether the key is its own: the other side will see.
+/// A certificate chain with its key. Of a certificate that rustls cannot parse, such as one of
+/// X.509 version 1, it is not known whether the key is its own: the other side will see.
 fn certified(
     chain: &[CertificateDer<'static>],
     key: &PrivateKeyDer<'static>,

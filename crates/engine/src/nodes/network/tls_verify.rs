@@ -17,11 +17,13 @@ use x509_parser::x509::X509Version;
 #[derive(Debug)]
 pub(super) struct Verifier {
     pub(super) provider: Arc<CryptoProvider>,
-    /// `None`: any certificate is trusted, because the node is configured so (`verifyservercert` off).
+    /// `None`: any certificate is trusted, because the node is configured so (`verifyservercert`
+    /// off).
     pub(super) authorities: Option<Authorities>,
 }
 
-/// Checks as browsers do; besides, a certificate that is itself named as an authority is trusted, as OpenSSL does.
+/// Checks as browsers do; besides, a certificate that is itself named as an authority is trusted,
+/// as OpenSSL does.
 #[derive(Debug)]
 pub(super) struct Authorities {
     pub(super) web: Arc<WebPkiServerVerifier>,

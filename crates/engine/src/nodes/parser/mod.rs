@@ -9,7 +9,8 @@ pub(super) mod yaml;
 
 use smol_str::SmolStr;
 
-/// The property of the message that a node converts: the payload, unless the node names another one.
+/// The property of the message that a node converts: the payload, unless the node names another
+/// one.
 fn converted_property(named: Option<SmolStr>) -> SmolStr {
     let named = named.filter(|name| !name.is_empty());
     named.unwrap_or(SmolStr::new_static("payload"))

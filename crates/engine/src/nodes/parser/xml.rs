@@ -56,7 +56,8 @@ impl Keys {
         options
     }
 
-    /// The value to put in place; `None`: the payload is of a kind that is left alone with a warning.
+    /// The value to put in place; `None`: the payload is of a kind that is left alone with a
+    /// warning.
     fn convert(&self, value: &Value, given: &Value) -> Result<Option<Value>, Failure> {
         let plain = !given.is_nullish() && given.as_object().is_none() || given.is_undefined();
         match value {

@@ -1,4 +1,5 @@
-//! `batch`: makes sequences of messages: by count, by time, or of the sequences of several topics in a row.
+//! `batch`: makes sequences of messages: by count, by time, or of the sequences of several topics
+//! in a row.
 
 use crate::expression::typed::text_of;
 use crate::instance::timer_delay;
@@ -82,7 +83,8 @@ fn whole(n: f64) -> usize {
     n as usize
 }
 
-/// The messages as a sequence of their own, which has the id of the first message. Other parts stay.
+/// The messages as a sequence of their own, which has the id of the first message. Other parts
+/// stay.
 fn sequence(mut messages: Vec<Message>) -> Vec<Message> {
     let count = messages.len() as f64;
     let id = messages
@@ -115,7 +117,7 @@ fn too_many() -> Failure {
     Failure::text("too many pending messages in batch node")
 }
 
-/// Whether more messages wait than may.
+/// Returns whether more messages wait than may.
 fn is_too_much(pending: usize, host: &Host<'_>) -> bool {
     let most = host.config().message_buffer;
     most > 0 && pending > most

@@ -1,5 +1,5 @@
-//! `join`: makes one message of a sequence: by its `msg.parts` (auto), by the node's settings (custom), or by an
-//! expression (reduce).
+//! `join`: makes one message of a sequence: by its `msg.parts` (auto), by the node's settings
+//! (custom), or by an expression (reduce).
 
 use super::join_group::{Group, Shape};
 use super::join_piece::{Custom, Piece, Properties, Refused, auto_piece};
@@ -46,8 +46,8 @@ impl Node for ReducingJoin {
             ),
             Step::Complete(mut messages, latest) => {
                 let value = self.0.value(&messages, &host.context());
-                // A value is sent with the last message in order; a failure is reported with the one that came last
-                // (observed).
+                // A value is sent with the last message in order; a failure is reported with the
+                // one that came last (observed).
                 if value.is_err() && latest < messages.len() {
                     let last = messages.remove(latest);
                     messages.push(last);

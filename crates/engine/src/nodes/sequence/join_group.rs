@@ -55,12 +55,13 @@ impl Group {
         }
     }
 
-    /// Whether the properties of messages go into one object.
+    /// Returns whether the properties of messages go into one object.
     pub(super) fn is_merged(&self) -> bool {
         self.shape == Shape::Merged
     }
 
-    /// Adds a piece. One for a place that is taken replaces what was there; nothing without a place is none.
+    /// Adds a piece. One for a place that is taken replaces what was there; nothing without a place
+    /// is none.
     pub(super) fn add_piece(&mut self, place: Option<f64>, value: Value) -> Result<(), Failure> {
         if let Shape::Buffer(_) = self.shape {
             match value {
@@ -113,7 +114,7 @@ impl Group {
         self.merged.set("complete", complete);
     }
 
-    /// Whether a message has ended the sequence with `complete`.
+    /// Returns whether a message has ended the sequence with `complete`.
     pub(super) fn is_finished(&self) -> bool {
         self.merged.properties().contains_key("complete")
     }
@@ -130,7 +131,7 @@ impl Group {
         }
     }
 
-    /// Whether all have arrived.
+    /// Returns whether all have arrived.
     pub(super) fn is_full(&self) -> bool {
         let have = match self.shape {
             Shape::Object | Shape::Merged => self.object.len(),
@@ -140,8 +141,8 @@ impl Group {
             .is_some_and(|target| target > 0.0 && have as f64 >= target)
     }
 
-    /// The message that the sequence becomes. Its parts are those around it, if there were any; a sequence that goes
-    /// on does so without its own (observed).
+    /// The message that the sequence becomes. Its parts are those around it, if there were any; a
+    /// sequence that goes on does so without its own (observed).
     pub(super) fn message(&mut self) -> Result<Message, Failure> {
         let value = self.value()?;
         match property(self.merged.get("parts"), "parts") {
@@ -206,8 +207,9 @@ impl Group {
         })
     }
 
-    /// The pieces in order: by place, then those that have none. Empty places are `undefined`, as long as there are no
-    /// more of them than pieces: a message cannot make the engine hold gigabytes of holes.
+    /// The pieces in order: by place, then those that have none. Empty places are `undefined`, as
+    /// long as there are no more of them than pieces: a message cannot make the engine hold
+    /// gigabytes of holes.
     fn placed(&self) -> Vec<Value> {
         let mut pieces: Vec<&(Option<f64>, Value)> = self.pieces.iter().collect();
         let place = |piece: &(Option<f64>, Value)| piece.0.unwrap_or(f64::INFINITY);

@@ -1,4 +1,5 @@
-//! Reads from a message the data for a join node: the piece, its group and the form of the result. Pure.
+//! Reads from a message the data for a join node: the piece, its group and the form of the result.
+//! Pure.
 
 use super::join_group::Shape;
 use super::split_cut::unescape;

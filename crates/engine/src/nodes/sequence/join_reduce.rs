@@ -1,4 +1,5 @@
-//! Reduces a sequence to one value: an expression for each message, in the order of their places, and one at the end.
+//! Reduces a sequence to one value: an expression for each message, in the order of their places,
+//! and one at the end.
 
 use crate::expression::jsonata::Jsonata;
 use crate::expression::typed::Typed;
@@ -32,7 +33,8 @@ pub(super) enum Step {
     Single(Message),
     /// Its sequence is not complete.
     Waiting,
-    /// The messages of a sequence that is, in order, and where among them the one stands that came last.
+    /// The messages of a sequence that is, in order, and where among them the one stands that came
+    /// last.
     Complete(Vec<Message>, usize),
     /// More wait than may: all are dropped.
     TooMany(Message),

@@ -1,7 +1,8 @@
 //! The order of keys: texts by their UTF-16 units, numbers by size. Pure.
 //!
-//! JavaScript's comparison is not an order where texts and numbers meet (`"10" < "9" < 9.5 < "10"`). The engine's is
-//! one everywhere: values that are no numbers come first, then the numbers. For keys of one kind the two are the same.
+//! JavaScript's comparison is not an order where texts and numbers meet
+//! (`"10" < "9" < 9.5 < "10"`). The engine's is one everywhere: values that are no numbers come
+//! first, then the numbers. For keys of one kind the two are the same.
 
 use std::cmp::Ordering;
 use value::{Value, coerce};

@@ -1,5 +1,5 @@
-//! `split`: sends the elements of an array, the pieces of a text or buffer, the properties of an object one by one,
-//! each with its position in `msg.parts`.
+//! `split`: sends the elements of an array, the pieces of a text or buffer, the properties of an
+//! object one by one, each with its position in `msg.parts`.
 
 use super::split_cut::{self, Cut, Pieces};
 use crate::expression::typed::text_of;
@@ -249,7 +249,8 @@ impl Split {
         host.send_sequence(sequence, Event::Rest);
     }
 
-    /// A text or buffer of a stream. Messages whose rest waits for more are done with when that is sent (observed).
+    /// A text or buffer of a stream. Messages whose rest waits for more are done with when that is
+    /// sent (observed).
     fn cut_stream(&mut self, value: &Value, mut message: Message, host: &mut Host<'_, Event>) {
         let mut stream = self.stream.take().unwrap_or_default();
         let mut sending = self.begin(&message, host);

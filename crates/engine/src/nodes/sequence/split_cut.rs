@@ -23,7 +23,8 @@ pub(super) struct Pieces {
 }
 
 impl Cut {
-    /// Reads the separator as the node's properties have it; an empty one is a line break (observed), and so is none.
+    /// Reads the separator as the node's properties have it; an empty one is a line break
+    /// (observed), and so is none.
     pub(super) fn parse(kind: &str, value: Option<&Json>) -> Result<Self, Failure> {
         let text = match (kind, value) {
             ("len" | "bin", None) => SmolStr::new_static("undefined"),
@@ -110,7 +111,8 @@ impl Cut {
         }
     }
 
-    /// Cuts the next stretch of a stream of text; `rest` is what was left over before, and then after.
+    /// Cuts the next stretch of a stream of text; `rest` is what was left over before, and then
+    /// after.
     pub(super) fn text_stream(&self, rest: &mut String, text: &str) -> Vec<Value> {
         rest.push_str(text);
         let mut values = self.text(rest).values;

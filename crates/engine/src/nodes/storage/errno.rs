@@ -1,4 +1,5 @@
-//! Formats the errors of the operating system as Node.js does: `ENOENT: no such file or directory, open '/x'`.
+//! Formats the errors of the operating system as Node.js does:
+//! `ENOENT: no such file or directory, open '/x'`.
 
 use std::io;
 use value::Failure;

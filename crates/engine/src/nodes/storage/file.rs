@@ -1,6 +1,7 @@
 //! `file`: appends to, overwrites or deletes a file, one message after the other.
 //!
-//! The file is written on a blocking thread. When the node closes, what is still queued is written first.
+//! The file is written on a blocking thread. When the node closes, what is still queued is written
+//! first.
 
 use super::errno::failure;
 use super::file_name::FileName;

@@ -1,7 +1,7 @@
 //! `file in`: reads a file as text, buffer, lines or chunks, one message after the other.
 //!
-//! The file is read on a blocking thread, a chunk at a time: a long file is never held whole unless it is
-//! sent whole.
+//! The file is read on a blocking thread, a chunk at a time: a long file is never held whole unless
+//! it is sent whole.
 
 use super::file_name::FileName;
 use super::file_read::{CHUNK, Format, Reading, Step};
@@ -32,7 +32,8 @@ struct FileIn {
     send_error: bool,
     all_properties: bool,
     queue: VecDeque<Message>,
-    /// The number of pieces sent of the file at the head of the queue; `None`: nothing is being read.
+    /// The number of pieces sent of the file at the head of the queue; `None`: nothing is being
+    /// read.
     sent: Option<u64>,
 }
 
@@ -74,7 +75,8 @@ impl FileIn {
         });
     }
 
-    /// The message that carries a piece of a sequence: all properties of the request, or two of them.
+    /// The message that carries a piece of a sequence: all properties of the request, or two of
+    /// them.
     fn carrier(&self, request: &Message) -> Message {
         if self.all_properties {
             return request.clone();
@@ -131,7 +133,8 @@ impl FileIn {
         parts
     }
 
-    /// Takes the next step of a reading on a blocking thread; of a sequence as soon as the flow has room for it.
+    /// Takes the next step of a reading on a blocking thread; of a sequence as soon as the flow has
+    /// room for it.
     fn step(
         &self,
         host: &mut Host<'_, Stepped>,

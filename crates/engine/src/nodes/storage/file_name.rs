@@ -10,14 +10,14 @@ use value::{Failure, Message, Value, coerce};
 pub(super) struct FileName {
     /// An expression that does not parse fails for each message (observed).
     input: Result<Typed, Failure>,
-    /// Whether the name is fixed and empty, which the node's status shows.
+    /// True if the name is fixed and empty, which the node's status shows.
     unset: bool,
     jsonata: bool,
 }
 
 impl FileName {
-    /// Parses the two properties. Flows from before typed inputs have no type; theirs is the text, or
-    /// `msg.filename` when that is empty.
+    /// Parses the two properties. Flows from before typed inputs have no type; theirs is the text,
+    /// or `msg.filename` when that is empty.
     pub(super) fn parse(kind: Option<&str>, name: &Json) -> Self {
         let empty = name.as_str().is_none_or(str::is_empty);
         let (kind, name) = match kind.filter(|k| !k.is_empty()) {

@@ -1,4 +1,5 @@
-//! Reads a file piece by piece: whole, as lines, or as chunks. Runs on blocking threads; independent of messages.
+//! Reads a file piece by piece: whole, as lines, or as chunks. Runs on blocking threads;
+//! independent of messages.
 
 use super::errno::failure;
 use formats::encoding::Encoding;
@@ -23,7 +24,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// Whether a file becomes several messages, numbered in `msg.parts`.
+    /// Returns whether a file becomes several messages, numbered in `msg.parts`.
     pub(super) fn is_sequence(self) -> bool {
         matches!(self, Self::Lines | Self::Stream)
     }
@@ -43,7 +44,7 @@ pub(super) struct Reading {
 pub(super) struct Step {
     /// The next pieces, in order.
     pub(super) pieces: Vec<Value>,
-    /// Whether they are the last.
+    /// True if they are the last.
     pub(super) last: bool,
 }
 

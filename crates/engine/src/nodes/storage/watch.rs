@@ -1,6 +1,7 @@
 //! `watch`: reports files and directories that change or vanish.
 //!
-//! Uses the notifications of the operating system; changes of one path in quick succession are reported once.
+//! Uses the notifications of the operating system; changes of one path in quick succession are
+//! reported once.
 
 use crate::expression::typed;
 use crate::node::{BoxedNode, Build, Host, Node, boxed};
@@ -149,7 +150,8 @@ impl Watch {
     }
 }
 
-/// Whether a change of this path is one of what is watched. A directory itself changes with all in it.
+/// Returns whether a change of this path is one of what is watched. A directory itself changes with
+/// all in it.
 fn concerns(path: &Path, watched: &[PathBuf], recursive: bool) -> bool {
     let path = path.strip_prefix("./").unwrap_or(path);
     watched.iter().any(|w| {

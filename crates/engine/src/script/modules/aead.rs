@@ -1,4 +1,5 @@
-//! The authentication of sealed texts: GHASH (NIST SP 800-38D) and Poly1305 (RFC 8439), piece by piece.
+//! The authentication of sealed texts: GHASH (NIST SP 800-38D) and Poly1305 (RFC 8439), piece by
+//! piece.
 
 use ghash::GHash;
 use ghash::universal_hash::{KeyInit, UniversalHash};

@@ -1,4 +1,5 @@
-//! Public-key cryptography for `lib/modules/keys.js`. Bytes come as base64 and go as an `ArrayBuffer`.
+//! Public-key cryptography for `lib/modules/keys.js`. Bytes come as base64 and go as an
+//! `ArrayBuffer`.
 
 use super::super::{Scripts, from_js};
 use super::in_time;
@@ -13,16 +14,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Keys that are generated at a time, each on a thread: one of 4096 bits takes seconds, and goes on when the function
-/// that wants it was stopped.
+/// Keys that are generated at a time, each on a thread: one of 4096 bits takes seconds, and goes on
+/// when the function that wants it was stopped.
 const GENERATORS: usize = 2;
 static GENERATING: AtomicUsize = AtomicUsize::new(0);
 
 /// How long one look at a key that is being generated lasts.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Gives `readKey(label, der, passphrase)`, `writeKey(key, label)`, `generateKey({ kind, bits, curve })`, and
-/// `signText(key, scheme, text)`, `verifyText(key, scheme, text, signature)`, `encryptRsa(key, padding, text)` and
+/// Gives `readKey(label, der, passphrase)`, `writeKey(key, label)`,
+/// `generateKey({ kind, bits, curve })`, and `signText(key, scheme, text)`,
+/// `verifyText(key, scheme, text, signature)`, `encryptRsa(key, padding, text)` and
 /// `decryptRsa(key, padding, text)`. Keys are `{ isPrivate, der }`. What cannot be done is a word.
 pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
@@ -210,7 +212,8 @@ fn word(refused: Refused) -> &'static str {
     }
 }
 
-/// A function that gives the pair once it is there, `undefined` before; it waits for a moment if it is asked to.
+/// A function that gives the pair once it is there, `undefined` before; it waits for a moment if it
+/// is asked to.
 fn generator<'js>(
     ctx: Ctx<'js>,
     asked: &JsObject<'js>,

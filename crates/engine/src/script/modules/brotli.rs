@@ -12,8 +12,8 @@ use flate2::Status;
 pub(super) struct Encoder(Box<BrotliEncoderStateStruct<StandardAlloc>>);
 
 impl Encoder {
-    /// `parameters`: by Node.js' numbers. Those for larger blocks (a step would take too long), for windows beyond 16 MiB
-    /// and for the coding of distances do not count.
+    /// `parameters`: by Node.js' numbers. Those for larger blocks (a step would take too long), for
+    /// windows beyond 16 MiB and for the coding of distances do not count.
     pub(super) fn new(parameters: &[(u32, u32)]) -> Self {
         let mut state = BrotliEncoderStateStruct::new(StandardAlloc::default());
         for (parameter, value) in parameters {
@@ -30,7 +30,8 @@ impl Encoder {
         Self(Box::new(state))
     }
 
-    /// One step, and how many bytes it took: few enough that its time is some tenths of a second at most.
+    /// One step, and how many bytes it took: few enough that its time is some tenths of a second at
+    /// most.
     pub(super) fn step(
         &mut self,
         bytes: &[u8],
@@ -102,7 +103,8 @@ impl Decoder {
     }
 }
 
-/// Writes into the space that is reserved; `write` gets it, the number of its bytes, and how many it has written.
+/// Writes into the space that is reserved; `write` gets it, the number of its bytes, and how many
+/// it has written.
 fn with_space<R>(
     out: &mut Vec<u8>,
     write: impl FnOnce(&mut [u8], &mut usize, &mut usize) -> R,

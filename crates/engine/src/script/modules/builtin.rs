@@ -1,9 +1,10 @@
-//! The built-in modules of Node.js: the engine's own files for those that make sense without files, network and
-//! processes.
+//! The built-in modules of Node.js: the engine's own files for those that make sense without files,
+//! network and processes.
 
 use super::Refusal;
 
-/// The source of a built-in module, with or without `node:` before its name; `None` if Node.js has none of this name.
+/// The source of a built-in module, with or without `node:` before its name; `None` if Node.js has
+/// none of this name.
 pub(super) fn source(asked: &str) -> Result<Option<&'static str>, Refusal> {
     let (name, is_certain) = asked
         .strip_prefix("node:")
@@ -48,7 +49,7 @@ pub(super) fn source(asked: &str) -> Result<Option<&'static str>, Refusal> {
     Ok(Some(source))
 }
 
-/// Whether Node.js has a built-in module of this name without `node:` before it.
+/// Returns whether Node.js has a built-in module of this name without `node:` before it.
 pub(crate) fn is_builtin_of_node(name: &str) -> bool {
     name != "sqlite" && !matches!(source(name), Ok(None))
 }

@@ -1,6 +1,8 @@
-//! Ciphers for `lib/modules/ciphers.js`: AES in the modes ECB, CBC, CTR and GCM, and ChaCha20-Poly1305, piece by piece.
+//! Ciphers for `lib/modules/ciphers.js`: AES in the modes ECB, CBC, CTR and GCM, and
+//! ChaCha20-Poly1305, piece by piece.
 //!
-//! AWS-LC encrypts the blocks; the modes are made here, as its own pad always, and read a whole text at once.
+//! AWS-LC encrypts the blocks; the modes are made here, as its own pad always, and read a whole
+//! text at once.
 
 use super::aead::{BLOCK, Block, Seal, Tag};
 use aws_lc_rs::cipher::{
@@ -40,7 +42,8 @@ enum Mode {
 }
 
 impl Cipher {
-    /// A cipher by the name that OpenSSL gives it, in lower case; `None`: there is none of this name.
+    /// A cipher by the name that OpenSSL gives it, in lower case; `None`: there is none of this
+    /// name.
     pub(super) fn new(
         name: &str,
         encrypts: bool,

@@ -1,4 +1,5 @@
-//! Digests, ciphers, derived keys and random bytes for `lib/modules/crypto.js`. Bytes come as base64 and go as an `ArrayBuffer`.
+//! Digests, ciphers, derived keys and random bytes for `lib/modules/crypto.js`. Bytes come as
+//! base64 and go as an `ArrayBuffer`.
 
 use super::super::{Scripts, from_js};
 use super::cipher::{self, Cipher, Refused};
@@ -14,16 +15,18 @@ use rquickjs::{
 use std::cell::RefCell;
 use std::rc::Weak;
 
-/// The maximum number of random bytes per call; more take several calls, and the time limit is checked in between.
+/// The maximum number of random bytes per call; more take several calls, and the time limit is
+/// checked in between.
 const RANDOM: usize = 64 * 1024;
 /// So many rounds of PBKDF2 go by between two looks at the clock: some milliseconds.
 const ROUNDS: u32 = 4096;
-/// The most that scrypt may do at once, N × r × p: some 128 MiB and half a second, in which its time limit is not
-/// checked. Node.js' defaults take an eighth of it.
+/// The most that scrypt may do at once, N × r × p: some 128 MiB and half a second, in which its
+/// time limit is not checked. Node.js' defaults take an eighth of it.
 const SCRYPT: u64 = 1 << 20;
 
-/// Gives `hasher(algorithm)`, `pbkdf2({ algorithm, secret, salt, rounds, length })`, `random(length)`, `areEqual(a,
-/// b)`, `scrypt({ … })`, `cipherKind(name)` and `cipher(name, encrypts, key, iv)`.
+/// Gives `hasher(algorithm)`, `pbkdf2({ algorithm, secret, salt, rounds, length })`,
+/// `random(length)`, `areEqual(a, b)`, `scrypt({ … })`, `cipherKind(name)` and
+/// `cipher(name, encrypts, key, iv)`.
 pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
     let weak = scripts.clone();
@@ -78,8 +81,8 @@ fn cipher_kind(name: String) -> Option<List<(usize, usize, &'static str)>> {
     cipher::kind(&name).map(List)
 }
 
-/// A cipher as a function of a step and its bytes: `update`, `header`, `unpadded` and, with the tag that is expected,
-/// `final`, which returns the rest and the tag, or a word for what is wrong.
+/// A cipher as a function of a step and its bytes: `update`, `header`, `unpadded` and, with the tag
+/// that is expected, `final`, which returns the rest and the tag, or a word for what is wrong.
 fn stepped<'js>(ctx: Ctx<'js>, cipher: Cipher, scripts: Weak<Scripts>) -> Result<Function<'js>> {
     let cipher = RefCell::new(cipher);
     let step = move |ctx: Ctx<'js>, step: String, bytes: Opt<String>| {
@@ -127,7 +130,8 @@ fn refusal<'js>(ctx: &Ctx<'js>, refused: Refused) -> Result<JsValue<'js>> {
     word.into_js(ctx)
 }
 
-/// scrypt (RFC 7914) of `{ secret, salt, cost, size, parallel, length }`; `undefined`: the parameters are wrong.
+/// scrypt (RFC 7914) of `{ secret, salt, cost, size, parallel, length }`; `undefined`: the
+/// parameters are wrong.
 #[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
 fn derived_by_scrypt<'js>(ctx: Ctx<'js>, asked: JsObject<'js>) -> Result<Option<ArrayBuffer<'js>>> {
     let cost: u64 = asked.get("cost")?;
@@ -151,7 +155,8 @@ fn derived_by_scrypt<'js>(ctx: Ctx<'js>, asked: JsObject<'js>) -> Result<Option<
         .transpose()
 }
 
-/// Computes one block of PBKDF2 (RFC 8018 §5.2). The engine's own, as a library's cannot be stopped at the time limit.
+/// Computes one block of PBKDF2 (RFC 8018 §5.2). The engine's own, as a library's cannot be stopped
+/// at the time limit.
 fn derived_block(
     key: &hmac::Key,
     seed: &[u8],
@@ -195,8 +200,8 @@ impl Hash {
     }
 }
 
-/// A function that takes bytes and, called with none, answers the digest of all that it has got; `undefined` if the
-/// algorithm is unknown.
+/// A function that takes bytes and, called with none, answers the digest of all that it has got;
+/// `undefined` if the algorithm is unknown.
 fn hasher<'js>(
     ctx: Ctx<'js>,
     algorithm: &str,

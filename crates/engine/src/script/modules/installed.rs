@@ -1,7 +1,8 @@
-//! The modules that the operator has installed: names become files as in Node.js, and files are read.
+//! The modules that the operator has installed: names become files as in Node.js, and files are
+//! read.
 //!
-//! A file's name begins with `/`, which stands for the data directory. Only files below its `node_modules` directories
-//! are ever read, links followed; so no name leads anywhere else.
+//! A file's name begins with `/`, which stands for the data directory. Only files below its
+//! `node_modules` directories are ever read, links followed; so no name leads anywhere else.
 
 use super::Refusal;
 use super::package::Manifest;
@@ -9,8 +10,8 @@ use crate::beneath;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The directories in which Node-RED keeps the modules of function nodes: that of current versions, and that of older
-/// ones.
+/// The directories in which Node-RED keeps the modules of function nodes: that of current versions,
+/// and that of older ones.
 const ROOTS: [&str; 2] = ["/node_modules", "/externalModules/node_modules"];
 
 /// The largest file that is read. Our choice: lodash in one file has half a MiB.
@@ -62,7 +63,7 @@ impl Installed {
         }
     }
 
-    /// Whether a file belongs to a package of ES modules.
+    /// Returns whether a file belongs to a package of ES modules.
     pub(super) fn is_es_module(&self, file: &str) -> bool {
         let nearest = above(file)
             .skip(1)
@@ -70,7 +71,8 @@ impl Installed {
         extension(file) == Some("js") && nearest.is_some_and(|manifest| manifest.is_es())
     }
 
-    /// A module by its name, in the nearest `node_modules` that has it; from the top, each of ours is asked.
+    /// A module by its name, in the nearest `node_modules` that has it; from the top, each of ours
+    /// is asked.
     fn package(&self, name: &str, directory: &str) -> Result<String, Refusal> {
         let scope = if name.starts_with('@') { 2 } else { 1 };
         let end = name.match_indices('/').nth(scope - 1);
@@ -188,8 +190,8 @@ fn join(directory: &str, path: &str) -> Option<String> {
     Some(format!("/{}", joined.join("/")))
 }
 
-/// A path and the directories above it, up to `/`; those named `node_modules` are left out, as none is searched within
-/// another.
+/// A path and the directories above it, up to `/`; those named `node_modules` are left out, as none
+/// is searched within another.
 fn above(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| match path.rsplit_once('/') {
         Some(("", "")) | None => None,

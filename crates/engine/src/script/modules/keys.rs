@@ -1,4 +1,5 @@
-//! Keys of public-key cryptography: reads, writes and generates them. AWS-LC checks each key that is read.
+//! Keys of public-key cryptography: reads, writes and generates them. AWS-LC checks each key that
+//! is read.
 
 use aws_lc_rs::encoding::{AsDer, EcPrivateKeyRfc5915Der, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rsa::{self, KeySize};
@@ -21,8 +22,9 @@ const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 const P521: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.35");
 const SECP256K1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.10");
 
-/// The work that a passphrase may take, in which no other flow runs: rounds of PBKDF2 or scrypt's N × r × p, some half a
-/// second of either. OpenSSL's default is 2,048 rounds, OWASP's advice 600,000.
+/// The work that a passphrase may take, in which no other flow runs: rounds of PBKDF2 or scrypt's N
+/// × r × p, some half a second of either. OpenSSL's default is 2,048 rounds, OWASP's advice
+/// 600,000.
 const MAX_WORK: u64 = 1 << 20;
 
 /// What a key is for.
@@ -111,7 +113,8 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// Reads a key in DER, whose structure has the label that it has in PEM (RFC 7468, RFC 5915, RFC 8017).
+    /// Reads a key in DER, whose structure has the label that it has in PEM (RFC 7468, RFC 5915,
+    /// RFC 8017).
     pub(super) fn read(
         label: &str,
         der: &[u8],

@@ -1,4 +1,5 @@
-//! The data of the machine for `lib/modules/os.js`; read anew each time, as hosts are renamed and memory fills.
+//! The data of the machine for `lib/modules/os.js`; read anew each time, as hosts are renamed and
+//! memory fills.
 
 use rquickjs::{Ctx, Function, Object as JsObject, Result};
 use std::env;

@@ -1,11 +1,11 @@
 //! Modules that the code of a function node asks for (`libs`), and what those require in turn.
 //!
-//! Node.js' built-in modules come from the engine's own files ([`mod@builtin`]), all others from the operator's
-//! `node_modules` ([`installed`]). Both are evaluated in the node's own realm, once, on first use, by
-//! `lib/modules/require.js`; a node that uses none pays nothing.
+//! Node.js' built-in modules come from the engine's own files ([`mod@builtin`]), all others from
+//! the operator's `node_modules` ([`installed`]). Both are evaluated in the node's own realm, once,
+//! on first use, by `lib/modules/require.js`; a node that uses none pays nothing.
 //!
-//! Code sees the files' names from the data directory on, such as `/node_modules/ms/index.js`; the location of that
-//! directory is not disclosed.
+//! Code sees the files' names from the data directory on, such as `/node_modules/ms/index.js`; the
+//! location of that directory is not disclosed.
 
 mod aead;
 mod asymmetric;
@@ -40,7 +40,8 @@ use value::Failure;
 pub struct Import {
     /// The name in the code.
     pub var: SmolStr,
-    /// The module, maybe with `@version` behind it, which is for npm. Empty: the name is there, and `null`.
+    /// The module, maybe with `@version` behind it, which is for npm. Empty: the name is there, and
+    /// `null`.
     pub module: SmolStr,
 }
 
@@ -81,8 +82,9 @@ fn without_version(module: &str) -> &str {
     version.map_or(module, |(at, _)| &module[..at])
 }
 
-/// The functions for modules: `builtin(name)`, `find(name, directory)`, `read(file)`, `compile(file, text)`, and those
-/// defined in [`crypto`], [`asymmetric`], [`mod@zlib`], [`machine`] and [`url`].
+/// The functions for modules: `builtin(name)`, `find(name, directory)`, `read(file)`,
+/// `compile(file, text)`, and those defined in [`crypto`], [`asymmetric`], [`mod@zlib`],
+/// [`machine`] and [`url`].
 fn native<'js>(scripts: &Rc<Scripts>, ctx: &Ctx<'js>) -> Result<JsObject<'js>> {
     let native = JsObject::new(ctx.clone())?;
     let installed = Rc::new(Installed::in_directory(&scripts.modules));
@@ -126,8 +128,8 @@ fn builtin(ctx: Ctx<'_>, name: String) -> Result<Option<Function<'_>>> {
     }
 }
 
-/// A file as a function of what surrounds modules, which makes the function of `CommonJS`. Two, as a module may declare
-/// what surrounds it again.
+/// A file as a function of what surrounds modules, which makes the function of `CommonJS`. Two, as
+/// a module may declare what surrounds it again.
 fn compile<'js>(
     ctx: &Ctx<'js>,
     installed: &Installed,
@@ -148,8 +150,8 @@ fn compile<'js>(
     made
 }
 
-/// Fails when the code's time limit has expired. Between the long operations here, JavaScript checks the clock too
-/// seldom.
+/// Fails when the code's time limit has expired. Between the long operations here, JavaScript
+/// checks the clock too seldom.
 fn in_time(scripts: &Weak<Scripts>, ctx: &Ctx<'_>) -> Result<()> {
     match scripts.upgrade() {
         Some(scripts) if !scripts.clock.is_expired() => Ok(()),

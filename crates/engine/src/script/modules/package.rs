@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-/// The fields that are read of a `package.json`. A field of an unexpected type counts as absent, as in Node.js.
+/// The fields that are read of a `package.json`. A field of an unexpected type counts as absent, as
+/// in Node.js.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Manifest {
@@ -19,7 +20,7 @@ impl Manifest {
         self.main.as_str()
     }
 
-    /// Whether its `.js` files are ES modules.
+    /// Returns whether its `.js` files are ES modules.
     pub(super) fn is_es(&self) -> bool {
         self.r#type == "module"
     }

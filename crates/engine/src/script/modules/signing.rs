@@ -196,7 +196,8 @@ pub(super) fn encrypt(key: &Key, padding: &Padding, text: &[u8]) -> Result<Vec<u
     done.map(|()| out).map_err(|_| Refused::Length)
 }
 
-/// Decrypts a text with RSA and OAEP. Not with PKCS #1 v1.5: its errors would give texts away (CVE-2023-46809).
+/// Decrypts a text with RSA and OAEP. Not with PKCS #1 v1.5: its errors would give texts away
+/// (CVE-2023-46809).
 pub(super) fn decrypt(
     key: &Key,
     hash: &str,

@@ -10,16 +10,17 @@ use rquickjs::{ArrayBuffer, Ctx, Function, IntoJs, Object as JsObject, Result, V
 use std::cell::RefCell;
 use std::rc::Weak;
 
-/// The maximum number of bytes that come out of one call. Our choice: an eighth of the memory that all functions have by
-/// default; a few KiB can become that many.
+/// The maximum number of bytes that come out of one call. Our choice: an eighth of the memory that
+/// all functions have by default; a few KiB can become that many.
 const MAX_OUTPUT: usize = 128 << 20;
 
 /// Bits of the window: 32 KiB, the most there is (RFC 1951 §2).
 const WINDOW: u8 = 15;
 
-/// Gives `deflater(format, level)`, `inflater(format)`, `brotliEncoder(parameters)` and `brotliDecoder()`: functions of
-/// bytes, whether they are the last, and the most bytes to return. They return bytes, or what is wrong: a text, or a
-/// number, that of the most bytes or of Brotli's error, which is negative. Formats are `gzip`, `zlib` and `raw`.
+/// Gives `deflater(format, level)`, `inflater(format)`, `brotliEncoder(parameters)` and
+/// `brotliDecoder()`: functions of bytes, whether they are the last, and the most bytes to return.
+/// They return bytes, or what is wrong: a text, or a number, that of the most bytes or of Brotli's
+/// error, which is negative. Formats are `gzip`, `zlib` and `raw`.
 pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
     let weak = scripts.clone();
@@ -162,8 +163,8 @@ impl Codec {
         }
     }
 
-    /// A gzip file may have several members, one after another (RFC 1952 §2.2); zeros behind it are ignored, as in
-    /// Node.js.
+    /// A gzip file may have several members, one after another (RFC 1952 §2.2); zeros behind it are
+    /// ignored, as in Node.js.
     fn begins_again(&mut self, bytes: &[u8]) -> bool {
         match self {
             Self::Inflate(decompress, format)

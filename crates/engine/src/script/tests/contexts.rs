@@ -55,7 +55,7 @@ impl Flow {
             .unwrap()
     }
 
-    /// Whether the value of a key lives in JavaScript.
+    /// Returns whether the value of a key lives in JavaScript.
     fn is_kept(&self, key: &str) -> bool {
         let key = Key::parse(key).unwrap();
         let mut contexts = self.context.contexts.borrow_mut();

@@ -29,7 +29,8 @@ const MAKE: &str = r"
     }
     return JSON.stringify(made);";
 
-/// In either: verifies and decrypts all of it with each form of its key, and answers what does not fit.
+/// In either: verifies and decrypts all of it with each form of its key, and answers what does not
+/// fit.
 const CHECK: &str = r"
     const wrong = [];
     for (const [name, { hash, texts, public: pem, signed, encrypted = [] }] of Object.entries(JSON.parse(made))) {

@@ -142,7 +142,8 @@ fn contexts_are_read_and_written_in_all_ways() {
     );
 }
 
-/// As observed on Node-RED 4.1.15: a value read from a store, or put there, is the stored object itself.
+/// As observed on Node-RED 4.1.15: a value read from a store, or put there, is the stored object
+/// itself.
 #[test]
 fn changes_to_a_stored_object_take_effect_without_set() {
     let made = |source: &str| payload(&format!("{source}; return msg"), 1.0);

@@ -7,7 +7,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 
-/// Why a module cannot be loaded: the error's code and text. The node is broken then: messages vanish.
+/// Why a module cannot be loaded: the error's code and text. The node is broken then: messages
+/// vanish.
 fn refusal(data: &TempDir, module: &str) -> (String, String) {
     let code = Code {
         function: "return msg".into(),

@@ -1,4 +1,5 @@
-//! Tests that a message which stays a JavaScript object between functions is the same for each as if it were copied.
+//! Tests that a message which stays a JavaScript object between functions is the same for each as
+//! if it were copied.
 
 use super::visible::{given, shown};
 use super::*;

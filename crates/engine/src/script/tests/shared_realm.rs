@@ -1,4 +1,5 @@
-//! Tests that nodes in the shared realm are isolated from one another, and that each of them is itself there.
+//! Tests that nodes in the shared realm are isolated from one another, and that each of them is
+//! itself there.
 
 use super::*;
 use crate::context::Contexts;

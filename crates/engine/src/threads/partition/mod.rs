@@ -1,9 +1,10 @@
-//! Finds the parts of a flow set whose nodes have nothing to do with each other: each can be on a thread of its own.
+//! Finds the parts of a flow set whose nodes have nothing to do with each other: each can be on a
+//! thread of its own.
 //!
-//! An element is joined to all that it names: any text in it that is the id of another element counts, be it of a wire, a
-//! link, a config node or a scope. So no type of node needs to be known here but those that find each other in
-//! other ways ([`Resources`]). Subflows join nothing by themselves; what is in them counts for each flow that has an
-//! instance.
+//! An element is joined to all that it names: any text in it that is the id of another element
+//! counts, be it of a wire, a link, a config node or a scope. So no type of node needs to be known
+//! here but those that find each other in other ways ([`Resources`]). Subflows join nothing by
+//! themselves; what is in them counts for each flow that has an instance.
 
 use super::resources::{Resource, Resources};
 use crate::joined_flows::JoinedFlows;
@@ -19,7 +20,7 @@ pub(crate) struct Group {
     pub members: Vec<(SmolStr, usize)>,
     /// The weight of all.
     pub weight: usize,
-    /// Whether it has to be on the first thread.
+    /// True if it has to be on the first thread.
     pub is_on_first: bool,
 }
 
@@ -28,8 +29,8 @@ type Unit = usize;
 
 const FIRST: Unit = 0;
 
-/// The weight of a function node; other nodes have 1. Our choice: only functions keep a thread for longer than some
-/// milliseconds, so they are to be spread first.
+/// The weight of a function node; other nodes have 1. Our choice: only functions keep a thread for
+/// longer than some milliseconds, so they are to be spread first.
 const FUNCTION: usize = 100;
 
 /// The container of an element.
@@ -53,8 +54,9 @@ struct Scan<'f> {
     resources: FxHashMap<Resource, Unit>,
 }
 
-/// The groups, in the order of the flow set. `hosts_functions`: whether function nodes may run in the node host, `apart`: the
-/// tabs that need not be on the first thread for what they share with it.
+/// The groups, in the order of the flow set. `hosts_functions`: whether function nodes may run in
+/// the node host, `apart`: the tabs that need not be on the first thread for what they share with
+/// it.
 pub(crate) fn partition(
     flows: &FlowSet,
     hosts_functions: bool,
@@ -132,7 +134,8 @@ impl<'f> Scan<'f> {
         }
     }
 
-    /// Joins the units: with what they name themselves, and with what the subflows name of which they have instances.
+    /// Joins the units: with what they name themselves, and with what the subflows name of which
+    /// they have instances.
     fn join(&self, apart: &FxHashSet<Unit>) -> JoinedFlows {
         let mut joined = JoinedFlows::new(self.count);
         for unit in 0..self.count {
@@ -195,7 +198,8 @@ impl<'f> Scan<'f> {
     }
 }
 
-/// The weight of a node. `inside`: the elements of each subflow, `known`: the weights of subflows found so far.
+/// The weight of a node. `inside`: the elements of each subflow, `known`: the weights of subflows
+/// found so far.
 fn weight<'f>(
     node: &'f Node,
     inside: &FxHashMap<&str, Vec<&'f Node>>,
@@ -218,8 +222,8 @@ fn weight<'f>(
     sum
 }
 
-/// The element that a text names: by its id, or by the id of a node inside a subflow instance, which begins with that of
-/// the instance.
+/// The element that a text names: by its id, or by the id of a node inside a subflow instance,
+/// which begins with that of the instance.
 fn named<'f>(flows: &'f FlowSet, text: &str) -> Option<&'f Arc<Node>> {
     let instance = |(at, _): (usize, &str)| {
         let found = flows.get(text.get(..at)?)?;

@@ -29,7 +29,8 @@ struct Properties {
 /// Longest status text, characters (observed on 4.1.15).
 const STATUS_LENGTH: usize = 32;
 
-/// A count that changes at shorter intervals than this, in milliseconds, is shown when it has stopped changing.
+/// A count that changes at shorter intervals than this, in milliseconds, is shown when it has
+/// stopped changing.
 const FAST: f64 = 100.0;
 
 /// The time for which a fast count must stay the same.

@@ -1,4 +1,5 @@
-//! The rules of a switch node: parsed once, tried in order on each message (docs/reference/node-red-engine.md §4.3).
+//! The rules of a switch node: parsed once, tried in order on each message
+//! (docs/reference/node-red-engine.md §4.3).
 
 use crate::expression::jsonata::Jsonata;
 use crate::expression::typed::{Typed, text_of};
@@ -91,7 +92,7 @@ enum Test {
 }
 
 impl Properties {
-    /// Whether sequences are numbered anew.
+    /// Returns whether sequences are numbered anew.
     pub(super) fn repair(&self) -> bool {
         self.repair == true
     }
@@ -226,12 +227,13 @@ impl Operand {
 }
 
 impl Rules {
-    /// Whether a rule needs the length of the message's sequence.
+    /// Returns whether a rule needs the length of the message's sequence.
     pub(super) fn need_count(&self) -> bool {
         self.list.iter().any(|rule| matches!(rule.test, Test::Tail))
     }
 
-    /// Whether a value to compare, or to compare with, may depend on this property of the message.
+    /// Returns whether a value to compare, or to compare with, may depend on this property of the
+    /// message.
     pub(super) fn touches(&self, property: &str) -> bool {
         let of_rule = |rule: &Rule| rule.value.touches(property) || rule.second.touches(property);
         self.property.touches(property) || self.list.iter().any(of_rule)

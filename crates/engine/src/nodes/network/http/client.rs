@@ -1,4 +1,5 @@
-//! Sending an http request node's request: connections that are used again, redirections, digest authentication.
+//! Sending an http request node's request: connections that are used again, redirections, digest
+//! authentication.
 
 use super::client_headers::Headers;
 use super::client_response::{self, Answer};
@@ -40,7 +41,7 @@ pub(super) struct Plan {
     pub(super) body: Option<Bytes>,
     pub(super) jar: Jar,
     pub(super) digest: Option<digest::Credentials>,
-    /// Whether redirections are followed.
+    /// True if redirections are followed.
     pub(super) follow: bool,
     pub(super) limit: Duration,
     pub(super) gate: Option<Gate>,
@@ -63,7 +64,8 @@ struct Key {
     host: String,
     port: u16,
     gate: Option<Gate>,
-    /// The TLS settings, identified by their memory address; they live as long as the node that owns the connection.
+    /// The TLS settings, identified by their memory address; they live as long as the node that
+    /// owns the connection.
     trust: usize,
 }
 
@@ -274,7 +276,8 @@ impl Plan {
         if let Ok(host) = HeaderValue::from_str(host) {
             headers.entry(HOST).or_insert(host);
         }
-        // An empty body has length 0; so has a missing one with methods that have a body (RFC 9110 §8.6).
+        // An empty body has length 0; so has a missing one with methods that have a body (RFC 9110
+        // §8.6).
         let counted = match &self.body {
             Some(body) => body.is_empty() && self.method != "GET",
             None => matches!(self.method.as_str(), "POST" | "PUT" | "PATCH"),
@@ -304,7 +307,8 @@ impl Plan {
         let handshake = http1::handshake(TokioIo::new(wire)).await;
         let (sender, connection) = handshake.map_err(|e| hyper_failure(&e))?;
         tokio::task::spawn_local(async move {
-            // The caller that awaits the response gets the error. The task ends when the sender is dropped.
+            // The caller that awaits the response gets the error. The task ends when the sender is
+            // dropped.
             let _ = connection.await;
         });
         Ok(Line {

@@ -61,7 +61,8 @@ pub(super) fn with_query(mut url: Url, payload: &Value) -> Option<Url> {
     Some(url)
 }
 
-/// `querystring.stringify` of Node.js: arrays are repeated names, what is no text, number or boolean is empty.
+/// `querystring.stringify` of Node.js: arrays are repeated names, what is no text, number or
+/// boolean is empty.
 fn query(value: &Value) -> String {
     let mut out = String::new();
     let mut put = |name: &str, value: &Value| {
@@ -84,7 +85,8 @@ fn query(value: &Value) -> String {
     out
 }
 
-/// The properties of an object; elements of an array and bytes of a buffer are named by their place.
+/// The properties of an object; elements of an array and bytes of a buffer are named by their
+/// place.
 fn members(value: &Value) -> Vec<(SmolStr, Value)> {
     let placed = |values: Vec<Value>| {
         let numbered = values.into_iter().enumerate();
@@ -100,8 +102,8 @@ fn members(value: &Value) -> Vec<(SmolStr, Value)> {
     }
 }
 
-/// `multipart/form-data` (RFC 7578) in the shape of the `form-data` library: texts and buffers, objects with `value`
-/// and `options`, anything else as JSON.
+/// `multipart/form-data` (RFC 7578) in the shape of the `form-data` library: texts and buffers,
+/// objects with `value` and `options`, anything else as JSON.
 fn form(fields: &[(SmolStr, Value)], headers: &mut Headers) -> Bytes {
     let random: [u8; 12] = crypto::random();
     let boundary = format!("--------------------------{}", hex(&random));

@@ -1,4 +1,5 @@
-//! Header fields of an http request node: those of the message, then those of the node, spelled as they were given.
+//! Header fields of an http request node: those of the message, then those of the node, spelled as
+//! they were given.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
@@ -21,7 +22,8 @@ pub(super) struct Header {
 #[derive(Default, Clone)]
 pub(super) struct Headers(Vec<(SmolStr, Value)>);
 
-/// The mark of an http request node on the headers of a response, by which another one recognises them in a message.
+/// The mark of an http request node on the headers of a response, by which another one recognises
+/// them in a message.
 pub(super) const MARK: &str = "x-node-red-request-node";
 
 impl Headers {

@@ -76,7 +76,8 @@ pub(super) fn redirect(location: &str, headers: &HeaderMap) -> Value {
     Value::object(object)
 }
 
-/// Header fields by lower-case name; repeated ones are joined as Node.js joins them, `set-cookie` is a list.
+/// Header fields by lower-case name; repeated ones are joined as Node.js joins them, `set-cookie`
+/// is a list.
 fn fields(headers: &HeaderMap) -> Object {
     let mut object = Object::default();
     for name in headers.keys() {

@@ -1,5 +1,5 @@
-//! Adapts the HTTP of an http request node on the wire: header names keep their spelling when sent, and received heads
-//! must end their lines as the standard requires, unless the node is lenient.
+//! Adapts the HTTP of an http request node on the wire: header names keep their spelling when sent,
+//! and received heads must end their lines as the standard requires, unless the node is lenient.
 //!
 //! The library writes header names in lower case only; some servers do not accept that.
 
@@ -12,7 +12,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A head is no longer held back to be respelled when it is longer than this; it goes as it is. Our choice.
+/// A head is no longer held back to be respelled when it is longer than this; it goes as it is. Our
+/// choice.
 const MAX_HEAD: usize = 256 * 1024;
 
 /// A head that does not keep to the standard, in the words of Node.js' parser.
@@ -63,7 +64,8 @@ impl Spelling {
     }
 }
 
-/// A stream that writes header names in the spelling of their request, and checks the line ends of response heads.
+/// A stream that writes header names in the spelling of their request, and checks the line ends of
+/// response heads.
 pub(super) struct ClientWire {
     stream: Stream,
     spelling: Rc<RefCell<Spelling>>,
@@ -73,7 +75,7 @@ pub(super) struct ClientWire {
     pending: Vec<u8>,
     /// The last bytes read of a head.
     tail: [u8; 4],
-    /// Whether the bytes read of a head belong to its first line.
+    /// True if the bytes read of a head belong to its first line.
     first_line: bool,
 }
 
@@ -125,7 +127,8 @@ impl ClientWire {
     }
 }
 
-/// The error of a carriage return or a line feed that stands alone: these are two bytes, one after another.
+/// The error of a carriage return or a line feed that stands alone: these are two bytes, one after
+/// another.
 fn bent(first_line: bool, last: u8, byte: u8) -> Option<Bent> {
     let (code, words) = match (first_line, last, byte) {
         (_, b'\r', b'\n') => return None,

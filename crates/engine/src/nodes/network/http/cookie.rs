@@ -1,6 +1,7 @@
 //! Cookies of http-in requests and http responses (RFC 6265), in Express' shape.
 //!
-//! Ours, as the crate `cookie` writes attributes in another order than Express, and does not refuse `;` in them.
+//! Ours, as the crate `cookie` writes attributes in another order than Express, and does not refuse
+//! `;` in them.
 
 use chrono::DateTime;
 use std::fmt::Write;
@@ -31,8 +32,9 @@ pub(super) fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Value {
     Value::object(cookies)
 }
 
-/// A `Set-Cookie` field: a text, an object with `value` and options, or `null` to clear it.
-/// `now`, in milliseconds since 1970, is when an age begins. `None` if the name or an option cannot stand in a header.
+/// A `Set-Cookie` field: a text, an object with `value` and options, or `null` to clear it. `now`,
+/// in milliseconds since 1970, is when an age begins. `None` if the name or an option cannot stand
+/// in a header.
 pub(super) fn field(name: &str, cookie: &Value, now: f64) -> Option<String> {
     let options = cookie.as_object();
     let option = |key: &str| options.and_then(|o| o.get(key)).filter(|v| !v.is_nullish());

@@ -1,7 +1,8 @@
-//! The cookies of one http request node's message: what it sends, and what servers set while it is redirected (RFC
-//! 6265).
+//! The cookies of one http request node's message: what it sends, and what servers set while it is
+//! redirected (RFC 6265).
 //!
-//! Ours, as the crate `cookie_store` sends cookies in no order (§5.4 sorts them by path) and reads the clock itself.
+//! Ours, as the crate `cookie_store` sends cookies in no order (§5.4 sorts them by path) and reads
+//! the clock itself.
 
 use super::client_headers::Headers;
 use super::cookie;
@@ -23,7 +24,7 @@ struct Cookie {
     value: String,
     /// The host that set it, or the domain that it named.
     domain: String,
-    /// Whether hosts below the domain get it too.
+    /// True if hosts below the domain get it too.
     below: bool,
     path: String,
     secure: bool,
@@ -38,7 +39,8 @@ impl Jar {
         }
     }
 
-    /// Takes the cookies of a message: those of the header `Cookie`, which it replaces, and those of `msg.cookies`.
+    /// Takes the cookies of a message: those of the header `Cookie`, which it replaces, and those
+    /// of `msg.cookies`.
     pub(super) fn fill(
         &mut self,
         url: &Url,

@@ -1,7 +1,8 @@
-//! Digest authentication of http request nodes (RFC 2617 with the algorithms of RFC 7616, as Node-RED does it).
+//! Digest authentication of http request nodes (RFC 2617 with the algorithms of RFC 7616, as
+//! Node-RED does it).
 //!
-//! Ours, as the crate `digest_auth` has another SHA-512-256 than Node-RED, misreads challenges with non-ASCII characters,
-//! and needs old versions of `rand`, `md-5` and `sha2` beside ours.
+//! Ours, as the crate `digest_auth` has another SHA-512-256 than Node-RED, misreads challenges with
+//! non-ASCII characters, and needs old versions of `rand`, `md-5` and `sha2` beside ours.
 
 use aws_lc_rs::digest;
 use md5::{Digest, Md5};

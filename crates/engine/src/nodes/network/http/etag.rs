@@ -19,7 +19,8 @@ pub(super) fn put(body: &[u8], headers: &mut HeaderMap) {
     }
 }
 
-/// Whether the client of a request (`msg.req`) already has this response (RFC 9110 §13.1.2).
+/// Returns whether the client of a request (`msg.req`) already has this response (RFC 9110
+/// §13.1.2).
 pub(super) fn is_known(status: u16, request: &Value, headers: &HeaderMap) -> bool {
     let part = |key: &str| request.as_object()?.get(key);
     let method = part("method").and_then(Value::as_str).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! `http proxy`: the proxy that http request nodes go through; and which proxy a URL has, from the node or from the
-//! environment (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`).
+//! `http proxy`: the proxy that http request nodes go through; and which proxy a URL has, from the
+//! node or from the environment (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`).
 
 use super::cookie;
 use crate::node::{BoxedNode, Build, Host, Node, boxed};
@@ -35,7 +35,7 @@ pub(in crate::nodes::network) struct Gate {
     pub(in crate::nodes::network) port: u16,
     /// `Proxy-Authorization`, if it wants one.
     pub(in crate::nodes::network) authorization: Option<String>,
-    /// Whether it is spoken to over TLS.
+    /// True if it is spoken to over TLS.
     pub(in crate::nodes::network) secure: bool,
 }
 
@@ -124,7 +124,8 @@ fn of_environment(url: &Url) -> String {
         .unwrap_or_default()
 }
 
-/// Whether one of these names the host: `*` is any, `.x` and `*.x` are all that end so, `x:80` only that port.
+/// Returns whether one of these names the host: `*` is any, `.x` and `*.x` are all that end so,
+/// `x:80` only that port.
 fn is_without<'a>(url: &Url, mut names: impl Iterator<Item = &'a str>) -> bool {
     let host = url.host_str().unwrap_or_default();
     names.any(|entry| {

@@ -408,7 +408,7 @@ impl HttpRequest {
     }
 }
 
-/// Whether the server's certificate is checked, when the node has no `tls-config`.
+/// Returns whether the server's certificate is checked, when the node has no `tls-config`.
 fn verify(message: &Message, host: &mut Host<'_, Answered>) -> bool {
     match message.get("rejectUnauthorized") {
         Value::Undefined => true,

@@ -1,4 +1,5 @@
-//! `http response`: answers the request that a message came from (docs/reference/node-red-engine.md §4.3).
+//! `http response`: answers the request that a message came from (docs/reference/node-red-engine.md
+//! §4.3).
 
 use super::client_headers::{MARK, marked};
 use super::cookie;
@@ -71,7 +72,8 @@ impl HttpResponse {
                     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
                 }
             }
-            // Texts are sent as UTF-8, so their content type gets the charset; text types get it in any case.
+            // Texts are sent as UTF-8, so their content type gets the charset; text types get it in
+            // any case.
             Some(own) => {
                 let text = !matches!(payload, Value::Buffer(_) | Value::Undefined);
                 if let Some(own) = with_charset(own).filter(|_| text || is_of_text(own)) {
@@ -118,7 +120,8 @@ impl HttpResponse {
         })
     }
 
-    /// The node's headers, then those of the message whose names the node does not spell the same, then cookies.
+    /// The node's headers, then those of the message whose names the node does not spell the same,
+    /// then cookies.
     fn headers(&self, message: &Message, now: f64) -> Result<HeaderMap, Failure> {
         let nodes = self.headers.iter();
         let mut headers: HeaderMap = nodes.map(|(_, n, v)| (n.clone(), v.clone())).collect();
@@ -183,7 +186,7 @@ impl Node for HttpResponse {
     }
 }
 
-/// Whether a status is one that counts: not a number and 0 are none.
+/// Returns whether a status is one that counts: not a number and 0 are none.
 fn usable(status: f64) -> bool {
     !status.is_nan() && status != 0.0
 }
@@ -204,8 +207,9 @@ fn answered_before() -> Failure {
     }
 }
 
-/// JSON as it is, or, where `allowed`, as a script that calls the function named in the query, as Express' `res.jsonp`.
-/// Such a script is read by pages of any origin, with the cookies of their visitors.
+/// JSON as it is, or, where `allowed`, as a script that calls the function named in the query, as
+/// Express' `res.jsonp`. Such a script is read by pages of any origin, with the cookies of their
+/// visitors.
 fn as_jsonp(body: Bytes, message: &Message, headers: &mut HeaderMap, allowed: bool) -> Bytes {
     let nosniff = HeaderValue::from_static("nosniff");
     if !headers.contains_key(CONTENT_TYPE) {
@@ -272,7 +276,7 @@ fn body(payload: &Value) -> (Bytes, Option<&'static str>) {
     }
 }
 
-/// Whether a content type is one of those that Express gives a character set.
+/// Returns whether a content type is one of those that Express gives a character set.
 fn is_of_text(kind: &HeaderValue) -> bool {
     let known = ["text/", "application/json", "application/javascript"];
     kind.to_str()

@@ -1,4 +1,5 @@
-//! The body of a request to an http-in node as a value, by its content type (docs/reference/node-red-engine.md §4.3).
+//! The body of a request to an http-in node as a value, by its content type
+//! (docs/reference/node-red-engine.md §4.3).
 
 use bytes::Bytes;
 use formats::qs;
@@ -12,8 +13,8 @@ pub(super) struct Body {
     pub(super) files: Vec<Value>,
 }
 
-/// Parses a body of any type but `multipart/form-data`. A body that is neither JSON nor a form is empty where uploads
-/// are accepted, as in Node-RED.
+/// Parses a body of any type but `multipart/form-data`. A body that is neither JSON nor a form is
+/// empty where uploads are accepted, as in Node-RED.
 pub(super) fn parse(content_type: &str, body: Bytes, upload: bool) -> Result<Value, Failure> {
     let essence = content_type
         .split(';')

@@ -1,4 +1,5 @@
-//! `http in`, `http response`, `http request` and `http proxy`: servers by `http_in`, clients by `client`.
+//! `http in`, `http response`, `http request` and `http proxy`: servers by `http_in`, clients by
+//! `client`.
 
 mod client;
 mod client_body;

@@ -1,4 +1,5 @@
-//! A broker: the nodes that use it, their subscriptions, and the orders to its [connection](super::connection).
+//! A broker: the nodes that use it, their subscriptions, and the orders to its
+//! [connection](super::connection).
 
 use super::application_message::{Publish, Received, SubscriptionOptions};
 use super::settings::{Options, Settings};
@@ -99,7 +100,8 @@ pub(super) struct Broker {
     /// By the node's id and the topic.
     subscriptions: RefCell<OrderedMap<(SmolStr, String), Subscription>>,
     topics: RefCell<FxHashMap<String, Topic>>,
-    /// Topics that nodes left without unsubscribing: they unsubscribe when they come back with another.
+    /// Topics that nodes left without unsubscribing: they unsubscribe when they come back with
+    /// another.
     left: RefCell<FxHashMap<SmolStr, Vec<String>>>,
     waiting: RefCell<Vec<Ticket>>,
     /// The connection's orders and task.
@@ -152,7 +154,8 @@ impl Broker {
         self.settings().version == 5
     }
 
-    /// Registers a node that uses the broker. True: the connection is to be opened, as it is the first one.
+    /// Registers a node that uses the broker. True: the connection is to be opened, as it is the
+    /// first one.
     pub(super) fn register(&self, host: &Host<'_, BrokerEvent>) -> bool {
         let first = {
             let mut users = self.users.borrow_mut();
@@ -224,7 +227,8 @@ impl Broker {
         })
     }
 
-    /// Publishes, if connected; false: not connected, and the message is dropped without an error, as in Node-RED.
+    /// Publishes, if connected; false: not connected, and the message is dropped without an error,
+    /// as in Node-RED.
     pub(super) fn publish(&self, publish: Publish, ticket: Ticket) -> bool {
         self.phase.get() == Phase::Connected && self.order(Order::Publish(publish, Some(ticket)))
     }
@@ -261,7 +265,8 @@ impl Broker {
         }
     }
 
-    /// Ends a node's subscription. If it is to stay at the broker, it is remembered for when the node comes back.
+    /// Ends a node's subscription. If it is to stay at the broker, it is remembered for when the
+    /// node comes back.
     pub(super) fn unsubscribe(&self, topic: &str, node: &str, removed: bool) {
         let key = (SmolStr::from(node), topic.to_owned());
         if self.subscriptions.borrow_mut().remove(&key).is_some() {
@@ -346,7 +351,7 @@ impl Broker {
         }
     }
 
-    /// Whether the flow of a node with a subscription is full.
+    /// Returns whether the flow of a node with a subscription is full.
     pub(super) fn is_full(&self) -> bool {
         let subscriptions = self.subscriptions.borrow();
         let mut sources = subscriptions.values().map(|s| &s.source);

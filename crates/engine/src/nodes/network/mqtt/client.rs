@@ -1,5 +1,5 @@
-//! A client of a broker, as `mqtt in` and `mqtt out` are: its status, its requests that are not completed yet, and
-//! messages that connect and disconnect.
+//! A client of a broker, as `mqtt in` and `mqtt out` are: its status, its requests that are not
+//! completed yet, and messages that connect and disconnect.
 
 use super::application_message::Received;
 use super::broker::{Broker, BrokerEvent, Phase, Ticket, status};

@@ -1,10 +1,11 @@
-//! The connection of an `mqtt-broker` node: connects, signs in, keeps alive, acknowledges, and reconnects when it is
-//! lost.
+//! The connection of an `mqtt-broker` node: connects, signs in, keeps alive, acknowledges, and
+//! reconnects when it is lost.
 //!
 //! Messages that are not acknowledged when the connection is lost are sent again on the next one.
 //!
-//! While the flow of a subscription is full, nothing is read, so that the broker receives no acknowledgement and keeps its
-//! messages. Pings are still sent; their responses count as late only after reading has begun again.
+//! While the flow of a subscription is full, nothing is read, so that the broker receives no
+//! acknowledgement and keeps its messages. Pings are still sent; their responses count as late only
+//! after reading has begun again.
 
 use super::application_message::{Publish, SubscriptionOptions};
 use super::broker::{Broker, BrokerEvent, Order, Phase, Ticket};
@@ -37,7 +38,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Read at once.
 const BUFFER: usize = 16 * 1024;
 
-/// Connects a broker, and reconnects until it is disconnected. The ticket is completed at the first connection.
+/// Connects a broker, and reconnects until it is disconnected. The ticket is completed at the first
+/// connection.
 pub(super) fn open(broker: &Rc<Broker>, host: &Host<'_, BrokerEvent>, ticket: Option<Ticket>) {
     let by_itself = ticket.is_none();
     let settings = broker.settings();
@@ -110,7 +112,8 @@ impl BrokerConnection {
         }
     }
 
-    /// Connects and reconnects until [`Order::Close`]. `by_itself`: no message asked for the connection.
+    /// Connects and reconnects until [`Order::Close`]. `by_itself`: no message asked for the
+    /// connection.
     async fn run(mut self, reconnect: Duration, by_itself: bool) {
         // Nodes that start with the broker have registered by then; their status is to show it.
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -257,7 +260,8 @@ impl BrokerConnection {
                     self.session.out.extend_from_slice(&bytes);
                 }
                 Event::NotifyPacketReceived(packet) => self.received(&packet),
-                // The broker has dropped the session: messages that it had not acknowledged are sent again.
+                // The broker has dropped the session: messages that it had not acknowledged are
+                // sent again.
                 Event::NotifyPacketIdReleased(id) if signs_in => self.requeue(id),
                 Event::NotifyPacketIdReleased(id) => self.acknowledged(id),
                 Event::RequestTimerReset { kind, duration_ms } => {

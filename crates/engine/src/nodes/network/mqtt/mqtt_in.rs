@@ -194,7 +194,8 @@ impl MqttIn {
     }
 }
 
-/// The subscription options that a topic object asks for, and the object as `msg.subscriptions` reports it.
+/// The subscription options that a topic object asks for, and the object as `msg.subscriptions`
+/// reports it.
 fn options(mut given: Object, v5: bool) -> (SubscriptionOptions, Object) {
     let number = |given: &Object, name: &str, standard: u8| match given.get(name) {
         None => Some(standard),

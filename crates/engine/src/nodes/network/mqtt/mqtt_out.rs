@@ -101,7 +101,8 @@ impl MqttOut {
         user.broker.publish(publish, ticket);
     }
 
-    /// The node's settings take precedence over those of the message, which shows the result, as in Node-RED.
+    /// The node's settings take precedence over those of the message, which shows the result, as in
+    /// Node-RED.
     fn complete(&self, message: &mut Message, v5: bool) {
         let own = &self.properties;
         let set = |json: &Json| Some(text_of(json)).filter(|text| !text.is_empty());

@@ -107,7 +107,8 @@ pub(super) fn connect(settings: &Settings) -> Result<Packet, MqttError> {
     Ok(Packet::V5_0Connect(builder.build()?))
 }
 
-/// The bytes of a packet. MQTT 3.1 differs from 3.1.1 in the name and number at the head of CONNECT only.
+/// The bytes of a packet. MQTT 3.1 differs from 3.1.1 in the name and number at the head of CONNECT
+/// only.
 pub(super) fn encode(packet: &Packet, version: u8) -> Vec<u8> {
     let bytes = packet.to_continuous_buffer();
     if version != 3 || !matches!(packet, Packet::V3_1_1Connect(_)) {

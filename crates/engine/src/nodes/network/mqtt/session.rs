@@ -22,8 +22,8 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Waits anew for the response to a ping: while nothing was read, pings were sent, and their responses may still
-    /// come.
+    /// Waits anew for the response to a ping: while nothing was read, pings were sent, and their
+    /// responses may still come.
     pub(super) fn extend_pong(&mut self, settings: &Settings) {
         if let Some(pong) = &mut self.pong {
             let timeout = Duration::from_secs(settings.keep_alive.max(1).into());
@@ -31,7 +31,8 @@ impl Session {
         }
     }
 
-    /// Leaves out a topic for which the broker has an alias, and an alias that the broker does not allow.
+    /// Leaves out a topic for which the broker has an alias, and an alias that the broker does not
+    /// allow.
     pub(super) fn shorten(&mut self, publish: &mut Publish) {
         let most = self.most_aliases;
         let alias = publish.extras.alias.filter(|a| (1..=most).contains(a));

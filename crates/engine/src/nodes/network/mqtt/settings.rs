@@ -1,4 +1,5 @@
-//! The settings of an `mqtt-broker` node: its properties, and the changes of them by a `connect` message.
+//! The settings of an `mqtt-broker` node: its properties, and the changes of them by a `connect`
+//! message.
 
 use super::application_message::{Extras, Publish};
 use crate::expression::typed::text_of;
@@ -31,11 +32,11 @@ pub(super) struct Settings {
     pub(super) user_properties: Vec<(String, String)>,
     pub(super) session_expiry: Option<u32>,
     pub(super) auto_connect: bool,
-    /// Whether nodes that stop but stay in the flow unsubscribe.
+    /// True if nodes that stop but stay in the flow unsubscribe.
     pub(super) auto_unsubscribe: bool,
-    /// Whether the server's certificate is checked when there is no `tls-config`.
+    /// True if the server's certificate is checked when there is no `tls-config`.
     pub(super) verify: bool,
-    /// Whether the broker is on this machine: its messages carry their topic twice, as in Node-RED.
+    /// True if the broker is on this machine: its messages carry their topic twice, as in Node-RED.
     pub(super) local: bool,
 }
 
@@ -176,7 +177,7 @@ impl Options {
         }
     }
 
-    /// Whether the node wants a session that lasts, but has no name for it.
+    /// Returns whether the node wants a session that lasts, but has no name for it.
     pub(super) fn lacks_client_id(&self) -> bool {
         let id = self.map.get("clientid").map(text_of).unwrap_or_default();
         self.map.get("cleansession") == Some(&Json::Bool(false)) && id.is_empty()

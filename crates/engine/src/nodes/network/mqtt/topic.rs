@@ -1,12 +1,13 @@
 //! Topics of MQTT: which may be published to, which may be subscribed to, and which of them match.
 
-/// Whether messages may be published to this topic, by Node-RED's rule.
+/// Returns whether messages may be published to this topic, by Node-RED's rule.
 pub(super) fn may_publish(topic: &str) -> bool {
     !topic.is_empty()
         && !topic.contains(['+', '#', '\u{8}', '\u{c}', '\n', '\r', '\t', '\u{b}', '\0'])
 }
 
-/// Whether this is a topic filter: wildcards stand alone in their level, `#` in the last one.
+/// Returns whether this is a topic filter: wildcards stand alone in their level, `#` in the last
+/// one.
 pub(super) fn may_subscribe(filter: &str) -> bool {
     let mut levels = filter.split('/').peekable();
     while let Some(level) = levels.next() {
@@ -19,7 +20,8 @@ pub(super) fn may_subscribe(filter: &str) -> bool {
     true
 }
 
-/// Whether a filter takes a topic. As in Node-RED, `+` is no empty level, and `$share/<group>/` is left out.
+/// Returns whether a filter takes a topic. As in Node-RED, `+` is no empty level, and
+/// `$share/<group>/` is left out.
 pub(super) fn matches(filter: &str, topic: &str) -> bool {
     if filter == "#" {
         return true;

@@ -13,7 +13,8 @@ use value::Failure;
 /// Bytes on their way between the two halves. Our choice.
 const BUFFER: usize = 64 * 1024;
 
-/// Opens a WebSocket with this subprotocol over a connection; written bytes are sent as binary frames.
+/// Opens a WebSocket with this subprotocol over a connection; written bytes are sent as binary
+/// frames.
 pub(super) async fn over(stream: Stream, url: &Url, protocol: &str) -> Result<Stream, Failure> {
     let wrong = |e: &dyn std::fmt::Display| Failure::error(e.to_string());
     let mut request = url.as_str().into_client_request().map_err(|e| wrong(&e))?;

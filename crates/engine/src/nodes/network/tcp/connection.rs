@@ -1,4 +1,5 @@
-//! One TCP connection of a tcp node: a task sends the node what it reads, and writes what the node gives it.
+//! One TCP connection of a tcp node: a task sends the node what it reads, and writes what the node
+//! gives it.
 
 use crate::node::{Closing, Host, Level, Mailbox, Task};
 use crate::nodes::network::connect::{self, Stream};
@@ -147,8 +148,8 @@ impl Owner {
         reader.read(buffer).await
     }
 
-    /// Waits until these bytes may be on their way to the node, with the messages that they become. The node's flow may
-    /// have become full while the peer sent nothing.
+    /// Waits until these bytes may be on their way to the node, with the messages that they become.
+    /// The node's flow may have become full while the peer sent nothing.
     async fn claim(&self, bytes: &[u8]) -> Option<OwnedSemaphorePermit> {
         let source = self.source.as_ref()?;
         source.room().await;
@@ -157,7 +158,8 @@ impl Owner {
         source.claim(bytes.len() + messages * MESSAGE).await
     }
 
-    /// Waits for the idle time-out. While the node's flow is full nothing is read, so the connection is not idle.
+    /// Waits for the idle time-out. While the node's flow is full nothing is read, so the
+    /// connection is not idle.
     async fn is_idle(&self) {
         let Some(idle) = self.idle else {
             return std::future::pending().await;
@@ -263,7 +265,8 @@ impl Socket {
     }
 }
 
-/// Reads and writes until either end is done, or nothing was to be read or written for the idle time-out.
+/// Reads and writes until either end is done, or nothing was to be read or written for the idle
+/// time-out.
 async fn carry(
     stream: Stream,
     mut orders: mpsc::UnboundedReceiver<Order>,
@@ -333,7 +336,8 @@ async fn write(writer: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> Resul
 }
 
 impl Sessions {
-    /// Registers a connection for replies. The returned `Notify` fires when a message asks to cut it.
+    /// Registers a connection for replies. The returned `Notify` fires when a message asks to cut
+    /// it.
     pub(super) fn add(&self, id: &SmolStr, socket: &Socket) -> Rc<tokio::sync::Notify> {
         let cut = Rc::new(tokio::sync::Notify::new());
         let session = Session {
@@ -368,7 +372,8 @@ impl Sessions {
     }
 }
 
-/// Listens on a port for a node, with its tls-config if it names one; a failure is reported as the node's error.
+/// Listens on a port for a node, with its tls-config if it names one; a failure is reported as the
+/// node's error.
 pub(super) fn serve(host: &mut Host<'_, Event>, port: u16, tls: &str) -> Option<(Task, Acceptor)> {
     let tls: Option<Rc<Tls>> = host.lookup(tls);
     let tls = tls.map(|tls| tls.server()).transpose();

@@ -1,4 +1,5 @@
-//! The bytes of a connection that are no message yet: the beginning of a line, or all until its end.
+//! The bytes of a connection that are no message yet: the beginning of a line, or all until its
+//! end.
 
 use limits::quota::{Grant, Quota};
 use memchr::memmem::Finder;
@@ -14,7 +15,8 @@ const FREE: usize = 64 * 1024;
 pub(super) struct ReceiveBuffers(OnceCell<Arc<Quota>>);
 
 impl ReceiveBuffers {
-    /// A buffer for this peer. All buffers hold `total` bytes at most, and those of one address half of them.
+    /// A buffer for this peer. All buffers hold `total` bytes at most, and those of one address
+    /// half of them.
     pub(super) fn buffer(&self, total: usize, peer: IpAddr) -> ReceiveBuffer {
         let quota = self.0.get_or_init(|| Quota::new(total, total / 2));
         ReceiveBuffer {
@@ -41,8 +43,8 @@ impl ReceiveBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Adds bytes, and takes the lines that are whole by then, with their newlines or without. Each byte is searched
-    /// once, however the pieces come.
+    /// Adds bytes, and takes the lines that are whole by then, with their newlines or without. Each
+    /// byte is searched once, however the pieces come.
     pub(super) fn lines(&mut self, bytes: &[u8], newline: &[u8], keep: bool) -> Vec<Vec<u8>> {
         self.bytes.extend_from_slice(bytes);
         let finder = Finder::new(newline);

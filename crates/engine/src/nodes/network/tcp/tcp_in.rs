@@ -1,4 +1,5 @@
-//! `tcp in`: receives data over TCP, as a server or from a server (docs/reference/node-red-engine.md §4.2).
+//! `tcp in`: receives data over TCP, as a server or from a server
+//! (docs/reference/node-red-engine.md §4.2).
 
 use super::connection::{
     self as socket, Acceptor, ConnectionEvent, Event, Owner, Sessions, Socket, Target,
@@ -55,7 +56,7 @@ struct Form {
     stream: bool,
     datatype: Datatype,
     newline: String,
-    /// Whether payloads keep the newline (that is what `trim` means here, as in Node-RED).
+    /// True if payloads keep the newline (that is what `trim` means here, as in Node-RED).
     keep: bool,
 }
 
@@ -72,7 +73,7 @@ struct Connection {
     /// Bytes received that are not a payload yet.
     held: ReceiveBuffer,
     open: bool,
-    /// Whether it has sent anything in the end.
+    /// True if it has sent anything in the end.
     served: bool,
     /// Waits for a message that resets it.
     _cut: Task,

@@ -14,7 +14,8 @@ use smol_str::SmolStr;
 use std::time::Duration;
 use value::{Failure, Message, Object, Value};
 
-/// The delay before a client reconnects after it has ended a connection itself. 20 ms, as in Node-RED.
+/// The delay before a client reconnects after it has ended a connection itself. 20 ms, as in
+/// Node-RED.
 const SOON: Duration = Duration::from_millis(20);
 
 #[derive(Deserialize, Default)]
@@ -33,7 +34,7 @@ struct TcpOut {
     host: SmolStr,
     port: u16,
     base64: bool,
-    /// Whether each message ends the connection.
+    /// True if each message ends the connection.
     end: bool,
     tls: SmolStr,
     listener: Option<Task>,

@@ -1,4 +1,5 @@
-//! `tcp request`: sends each payload to a server and sends on what it answers (docs/reference/node-red-engine.md §4.2).
+//! `tcp request`: sends each payload to a server and sends on what it answers
+//! (docs/reference/node-red-engine.md §4.2).
 
 use super::connection::{self as socket, ConnectionEvent, Event, Owner, Socket, Target};
 use super::receive_buffer::ReceiveBuffer;
@@ -32,10 +33,10 @@ struct TcpRequest {
     server: SmolStr,
     port: u16,
     until: Until,
-    /// Whether answers are text.
+    /// True if answers are text.
     text: bool,
     newline: String,
-    /// Whether texts keep the newline (that is what `trim` means here, as in Node-RED).
+    /// True if texts keep the newline (that is what `trim` means here, as in Node-RED).
     keep: bool,
     tls: SmolStr,
     /// By `host:port`.
@@ -261,7 +262,8 @@ impl TcpRequest {
         }
     }
 
-    /// Marks a connection as gone; messages that wait for its response, or for another connection, stay.
+    /// Marks a connection as gone; messages that wait for its response, or for another connection,
+    /// stay.
     fn disconnected(&mut self, key: &str) {
         if let Some(client) = self.clients.get_mut(key) {
             client.connected = false;

@@ -1,4 +1,5 @@
-//! UDP sockets by their port: `udp in` and `udp out` nodes on the same port of this machine share one.
+//! UDP sockets by their port: `udp in` and `udp out` nodes on the same port of this machine share
+//! one.
 
 use crate::node::{Closing, Host, Level, Mailbox, Task};
 use crate::nodes::network::connect;
@@ -69,7 +70,8 @@ impl Port {
         }
     }
 
-    /// Ends the delivery to a node. After the last one reading ends; the `Closing` completes when the socket is free.
+    /// Ends the delivery to a node. After the last one reading ends; the `Closing` completes when
+    /// the socket is free.
     pub(super) fn leave(&self, node: &str) -> Option<Closing> {
         let mut receivers = self.receivers.borrow_mut();
         receivers.remove(node);

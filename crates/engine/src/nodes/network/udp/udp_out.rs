@@ -32,8 +32,8 @@ struct UdpOut {
     /// The target; an empty address or no port: taken from the message.
     address: SmolStr,
     port: SmolStr,
-    /// Opened when the node starts if its local port is set, else with the first message: a udp in node of the same
-    /// port may share its socket by then.
+    /// Opened when the node starts if its local port is set, else with the first message: a udp in
+    /// node of the same port may share its socket by then.
     socket: Option<Rc<Port>>,
     interface: Option<Interface>,
 }

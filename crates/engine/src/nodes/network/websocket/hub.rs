@@ -1,5 +1,5 @@
-//! The hub that a `websocket-listener` or `websocket-client` node publishes to `websocket in` and `websocket out`
-//! nodes: its open connections, and their events.
+//! The hub that a `websocket-listener` or `websocket-client` node publishes to `websocket in` and
+//! `websocket out` nodes: its open connections, and their events.
 
 use crate::node::Host;
 use crate::node::Mailbox;
@@ -14,7 +14,7 @@ use value::{Message, Object, Value, json};
 
 /// The connections and the nodes around them.
 pub(super) struct Hub {
-    /// Whether frames are whole messages.
+    /// True if frames are whole messages.
     pub(super) whole: bool,
     server: bool,
     clients: RefCell<IndexMap<SmolStr, Outbox>>,
@@ -40,7 +40,8 @@ pub(super) enum HubEvent {
     List(Vec<Value>, Permit),
 }
 
-/// The permit of an inbound frame, shared by the nodes that receive it; a `websocket-client` has none.
+/// The permit of an inbound frame, shared by the nodes that receive it; a `websocket-client` has
+/// none.
 pub(super) type Permit = Option<Rc<InboundPermit>>;
 
 impl Hub {
@@ -111,7 +112,7 @@ impl Hub {
         self.notify(|_| true, &|| HubEvent::Status(status.clone()));
     }
 
-    /// Whether the flow of a node that receives frames is full.
+    /// Returns whether the flow of a node that receives frames is full.
     pub(super) fn is_full(&self) -> bool {
         self.full().is_some()
     }
@@ -182,7 +183,8 @@ impl Hub {
         }
     }
 
-    /// Whether messages with a `_session` are sent; a `websocket-client` drops them, as in Node-RED.
+    /// Returns whether messages with a `_session` are sent; a `websocket-client` drops them, as in
+    /// Node-RED.
     pub(super) fn replies(&self) -> bool {
         self.server
     }

@@ -1,6 +1,7 @@
 //! `websocket-listener`: each client opens a WebSocket to a path of the gateway.
 //!
-//! As in Node-RED, the path decides: a configuration whose path is a URL of a WebSocket is a client, whatever its type.
+//! As in Node-RED, the path decides: a configuration whose path is a URL of a WebSocket is a
+//! client, whatever its type.
 
 use super::hub::Hub;
 use super::websocket_client;

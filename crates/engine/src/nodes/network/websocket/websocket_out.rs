@@ -1,4 +1,5 @@
-//! `websocket out`: sends payloads, or whole messages, over a WebSocket: to the sender of a message, or to all.
+//! `websocket out`: sends payloads, or whole messages, over a WebSocket: to the sender of a
+//! message, or to all.
 
 use super::hub::{Hub, HubEvent};
 use super::websocket_client::text_frame;
